@@ -1,0 +1,44 @@
+# make deploy   the main job, on the embedded lab
+# make test     all tests;  make test-fast: those that need no VM
+# make down     stops the lab's guests and removes them
+
+SHELL := /bin/bash
+VENV := .venv
+PYTHON ?= python3
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+ARGS ?=
+
+.PHONY: deploy rollback down test test-fast lint unit sanity package clean
+
+deploy: $(VENV)/.controller
+	ansible-playbook -i inventories/lab deploy_fetchbpf.yml $(ARGS)
+
+rollback: $(VENV)/.controller
+	ansible-playbook -i inventories/lab playbooks/rollback_fetchbpf.yml $(ARGS)
+
+down: $(VENV)/.controller
+	ansible-playbook -i inventories/lab playbooks/lab_down.yml $(ARGS)
+
+test: $(VENV)/.test
+	tests/run all
+
+test-fast: $(VENV)/.test
+	tests/run fast
+
+lint unit sanity package: $(VENV)/.test
+	tests/run $@
+
+$(VENV)/bin/python:
+	tests/venv $(PYTHON) $(VENV)
+
+$(VENV)/.controller: requirements.txt $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet -r requirements.txt
+	touch $@
+
+$(VENV)/.test: requirements.txt requirements-test.txt $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet -r requirements-test.txt
+	touch $@ $(VENV)/.controller
+
+clean:
+	rm -rf $(VENV) .ansible .mypy_cache .pytest_cache .ruff_cache

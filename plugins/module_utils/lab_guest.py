@@ -1,0 +1,336 @@
+# Copyright: (c) 2026, The fetchbpf.fleet authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of a lab guest: made, started, waited for, reset, stopped, removed.
+
+Everything of a guest lies in one folder, ``lab_dir/NAME``: disk.qcow2 (an
+overlay on the base image), console.log (and .1, the boot before), guest.json,
+qemu.pid, qmp.sock, qmp.py (its remote control), vars.fd (UEFI variables).
+A folder without guest.json is what an interrupted run left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from . import lab_image, lab_qmp, qemu
+from .errors import FleetError
+
+STATE_FILE = "guest.json"
+CONSOLE = "console.log"
+SSH_OPTIONS = (
+    *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
+    *("-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "ConnectTimeout=60"),
+)
+
+
+class NeverCameUp(FleetError):
+    """The guest runs but did not answer in time."""
+
+
+@dataclass
+class Guest:
+    """A guest that ought to be: its hardware, where it lives, what it is made from."""
+
+    machine: qemu.Machine
+    lab_dir: Path
+    image: Path
+    private_key: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    @property
+    def dir(self) -> Path:
+        return self.lab_dir / self.name
+
+
+def load(guest_dir: Path) -> dict[str, Any] | None:
+    """Return the guest's own record, or None if there is no complete guest."""
+    try:
+        return json.loads((guest_dir / STATE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _save(guest_dir: Path, record: dict[str, Any]) -> None:
+    beside = guest_dir / f"{STATE_FILE}.new"
+    beside.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    os.replace(beside, guest_dir / STATE_FILE)
+
+
+def difference(guest: Guest) -> str:
+    """Return in a few words what is to be done to have the guest running, "" if nothing."""
+    record = load(guest.dir)
+    if record is None:
+        return "create"
+    if record["image"] != str(guest.image):
+        return "create again from another image"
+    if not qemu.find(guest.dir):
+        return "start"
+    return "" if record["machine"] == asdict(guest.machine) else "restart with other hardware"
+
+
+def start(guest: Guest) -> str:
+    """Make the guest's process run; return what was done (see ``difference``).
+
+    Does not wait for the guest. Raises FleetError if QEMU does not start or
+    the port is taken, before an existing disk is touched.
+    """
+    guest.lab_dir.mkdir(parents=True, exist_ok=True)
+    with _locked(guest.lab_dir):
+        todo = difference(guest)
+        if not todo:
+            return todo
+        kill(guest.dir)
+        _check_port(guest)
+        if todo.startswith("create"):
+            _create(guest)
+        record = load(guest.dir) or {}
+        _save(guest.dir, dict(record, machine=asdict(guest.machine), wanted="started"))
+        _launch(guest)
+        return todo
+
+
+def _create(guest: Guest) -> None:
+    shutil.rmtree(guest.dir, ignore_errors=True)
+    guest.dir.mkdir(parents=True)
+    disk = qemu.disk_path(guest.dir)
+    lab_image.register_user(guest.image, disk)
+    _run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(guest.image), "-F", "qcow2", str(disk)])
+    if guest.machine.boot == "uefi":
+        shutil.copyfile(qemu.ovmf()[1], guest.dir / "vars.fd")
+    # Through the loader, because Ansible runs this out of a zip file.
+    (guest.dir / "qmp.py").write_text(lab_qmp.__loader__.get_source(lab_qmp.__name__), encoding="utf-8")
+    _save(guest.dir, {"image": str(guest.image), "ready": False})
+
+
+def _check_port(guest: Guest) -> None:
+    port = guest.machine.port
+    if qemu.port_is_free(port):
+        return
+    holder = qemu.port_holder(port)
+    by = f" by {holder}" if holder else ""
+    raise FleetError(f"guest {guest.name}: port {port} on 127.0.0.1 is taken{by}; give the guest another port")
+
+
+def _launch(guest: Guest) -> None:
+    console = guest.dir / CONSOLE
+    if console.exists():
+        os.replace(console, guest.dir / f"{CONSOLE}.1")
+    console.touch()
+    for stale in ("qemu.pid", lab_qmp.SOCKET_NAME):
+        (guest.dir / stale).unlink(missing_ok=True)
+    done = subprocess.run(
+        qemu.command(guest.machine, guest.dir),
+        cwd=guest.dir,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise FleetError(f"guest {guest.name}: QEMU did not start: {done.stderr.strip() or f'exit code {done.returncode}'}")
+
+
+def wait(guest: Guest, timeout: float, report: Callable[[str], None], retry: bool = True) -> int:
+    """Wait until ssh answers; return the number of starts it took (1 or 2).
+
+    ``report`` gets the last line of the console now and then. A guest that
+    does not answer within ``timeout`` seconds is started once more, from a
+    fresh disk if it never was ready in its life. Raises FleetError with the
+    end of the console when that fails too, or when QEMU is gone.
+    """
+    try:
+        _wait_once(guest, timeout, report)
+        return 1
+    except NeverCameUp:
+        if not retry:
+            raise
+    report("did not answer, starting it once more")
+    record = load(guest.dir) or {}
+    with _locked(guest.lab_dir):
+        kill(guest.dir)
+        if not record.get("ready"):
+            _create(guest)
+            _save(guest.dir, dict(load(guest.dir) or {}, machine=asdict(guest.machine), wanted="started"))
+        _launch(guest)
+    _wait_once(guest, timeout, report)
+    return 2
+
+
+def _wait_once(guest: Guest, timeout: float, report: Callable[[str], None]) -> None:
+    deadline = time.monotonic() + timeout
+    while not answers(guest.machine.port):
+        tail = console_tail(guest.dir)
+        if not qemu.find(guest.dir):
+            raise FleetError(_with_console(f"guest {guest.name} is gone: its QEMU process ended", tail), console=tail)
+        if time.monotonic() > deadline:
+            text = f"guest {guest.name} did not answer on port {guest.machine.port} within {timeout:.0f} s"
+            raise NeverCameUp(_with_console(text, tail), console=tail)
+        report(tail[-1] if tail else "no output yet")
+        time.sleep(0.5)
+    record = load(guest.dir)
+    if record and not record.get("ready"):
+        _personalise(guest)
+        _save(guest.dir, dict(record, ready=True))
+
+
+def _with_console(text: str, tail: list[str]) -> str:
+    return "\n".join([f"{text}. The end of its console:", *(tail or ["(nothing)"])])
+
+
+def _personalise(guest: Guest) -> None:
+    """Give the guest its own name; clones of one image have none."""
+    if not guest.private_key:
+        return
+    script = (
+        f"echo {guest.name} > /etc/hostname && hostname {guest.name} && "
+        f"echo 127.0.1.1 {guest.name} >> /etc/hosts && sync"
+    )
+    _run([*ssh_command(guest.machine.port, guest.private_key), script])
+
+
+def ssh_command(port: int, private_key: str) -> list[str]:
+    return ["ssh", *SSH_OPTIONS, "-i", private_key, "-p", str(port), "root@127.0.0.1"]
+
+
+def answers(port: int, timeout: float = 5.0) -> bool:
+    """Tell whether an ssh server greets on the port. QEMU itself accepts connections, so that is not enough."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+            connection.settimeout(timeout)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def reset(guest_dir: Path) -> None:
+    """Press the reset button of a running guest."""
+    try:
+        lab_qmp.execute(str(guest_dir), "system_reset")
+    except OSError as exc:
+        raise FleetError(f"guest {guest_dir.name} cannot be reset: {exc}") from exc
+
+
+def stop(guest_dir: Path, timeout: float = 60.0) -> bool:
+    """Power the guest down, by force after ``timeout`` seconds; return whether it ran."""
+    record = load(guest_dir)
+    if record:
+        _save(guest_dir, dict(record, wanted="stopped"))
+    pid = qemu.find(guest_dir)
+    if not pid:
+        return False
+    with contextlib.suppress(OSError):
+        lab_qmp.execute(str(guest_dir), "system_powerdown")
+        _gone(pid, timeout)
+    kill(guest_dir)
+    return True
+
+
+def kill(guest_dir: Path) -> bool:
+    """End the guest's process at once; return whether there was one."""
+    pid = qemu.find(guest_dir)
+    if not pid:
+        return False
+    with contextlib.suppress(OSError):
+        lab_qmp.execute(str(guest_dir), "quit", timeout=5)
+    if not _gone(pid, 5) and qemu.find(guest_dir) == pid:
+        os.kill(pid, signal.SIGKILL)
+        if not _gone(pid, 10):
+            raise FleetError(f"guest {guest_dir.name}: QEMU (pid {pid}) does not end")
+    return True
+
+
+def _gone(pid: int, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while os.path.exists(f"/proc/{pid}/cmdline") and Path(f"/proc/{pid}/cmdline").read_bytes():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def destroy(guest_dir: Path) -> bool:
+    """End the guest and remove its files; return whether there was anything."""
+    ran = kill(guest_dir)
+    there = guest_dir.exists()
+    shutil.rmtree(guest_dir, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        guest_dir.parent.rmdir()
+    return ran or there
+
+
+def names(lab_dir: Path) -> list[str]:
+    """Return the guests of a lab folder, half-made ones too."""
+    if not lab_dir.is_dir():
+        return []
+    return sorted(entry.name for entry in lab_dir.iterdir() if entry.is_dir())
+
+
+def info(guest_dir: Path, console_lines: int = 0) -> dict[str, Any]:
+    """Return what is known about a guest; ``state`` is running, stopped, crashed or absent."""
+    record = load(guest_dir)
+    pid = qemu.find(guest_dir)
+    if pid:
+        state = "running"
+    elif record is None:
+        state = "absent"
+    else:
+        state = "crashed" if record.get("wanted") == "started" else "stopped"
+    known = record or {}
+    return {
+        **known.get("machine", {}),
+        "name": guest_dir.name,
+        "state": state,
+        "pid": pid,
+        "image": known.get("image"),
+        "dir": str(guest_dir),
+        "console_log": str(guest_dir / CONSOLE),
+        "console": console_tail(guest_dir, console_lines) if console_lines else [],
+    }
+
+
+def console_tail(guest_dir: Path, lines: int = 25) -> list[str]:
+    """Return the last lines of the console that hold text, without terminal codes."""
+    try:
+        with (guest_dir / CONSOLE).open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, handle.tell() - 200 * lines - 4096))
+            text = handle.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78cMDEH])", "", text)
+    text = re.sub(r"[^\n\t\x20-\x7e\u00a0-\U0010ffff]", "", text.replace("\r", "\n"))
+    return [line.rstrip() for line in text.split("\n") if line.strip()][-lines:]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise FleetError(f"{command[0]} failed (exit code {done.returncode}): {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time start or replace guests of a lab."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
