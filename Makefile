@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 ARGS ?=
 
-.PHONY: deploy rollback down test test-fast lint unit sanity package clean
+.PHONY: deploy rollback down test test-fast lint unit sanity integration clean
 
 deploy: $(VENV)/.controller
 	ansible-playbook -i inventories/lab deploy_fetchbpf.yml $(ARGS)
@@ -26,7 +26,7 @@ test: $(VENV)/.test
 test-fast: $(VENV)/.test
 	tests/run fast
 
-lint unit sanity package: $(VENV)/.test
+lint unit sanity integration: $(VENV)/.test
 	tests/run $@
 
 $(VENV)/bin/python:

@@ -70,6 +70,7 @@ def install(target: Target, seconds: int) -> bool:
 
 def remove(target: Target) -> bool:
     """Stop the timer of this boot and delete it; return whether it was there."""
+    target.remove(EXPIRED)
     if not target.exists(TIMER) and not os.path.islink(target.path(LINK)):
         return False
     if target.argument(TRIAL_WORD):
@@ -80,8 +81,6 @@ def remove(target: Target) -> bool:
     return True
 
 
-def pop_expired(target: Target) -> str:
-    """Return what the timer left when it rebooted the host, and delete it."""
-    text = target.read(EXPIRED).strip()
-    target.remove(EXPIRED)
-    return text
+def expired(target: Target) -> str:
+    """Return what the timer left when it rebooted the host, empty if it did not."""
+    return target.read(EXPIRED).strip()

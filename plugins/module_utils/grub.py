@@ -15,8 +15,9 @@ from __future__ import annotations
 import os.path
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Iterable, Iterator, NamedTuple, Optional
+from typing import NamedTuple
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 
@@ -25,6 +26,7 @@ TRIAL_WORD = "fetchbpf.trial"
 # Seconds after a panic until the machine restarts by itself; on the trial entry only.
 PANIC_WORD = "panic=5"
 SOURCE_MARK = "fetchbpf.cfg"
+SCRIPT_NAME = "06_fetchbpf"
 
 MENU_SCRIPT = """#!/bin/sh
 # Written by the Ansible collection fetchbpf.fleet; removed by its rollback.
@@ -71,7 +73,7 @@ class Entry:
         return [os.path.basename(words[1].value) for words in linux_commands(self.body) if len(words) > 1]
 
     @property
-    def release(self) -> Optional[str]:
+    def release(self) -> str | None:
         """Kernel release the entry boots, None if it boots none or may boot several."""
         releases = {release_of_file(name) for name in self.kernel_files}
         return releases.pop() if len(releases) == 1 else None
@@ -98,7 +100,7 @@ class Entry:
         return cls(**dict(fields, path=tuple(fields["path"])))
 
 
-def release_of_file(name: str) -> Optional[str]:
+def release_of_file(name: str) -> str | None:
     """Return the release in a kernel's file name, None if there is none.
 
     >>> release_of_file("vmlinuz-6.12.0-test2")
@@ -252,14 +254,18 @@ def _entry(text: str, head: list[Token], body: str, path: tuple[str, ...]) -> En
     return Entry(title, ident, " ".join(options), body, path)
 
 
-def find_entry(entries: Iterable[Entry], release: str, cmdline: str = "") -> Optional[Entry]:
+def find_entry(entries: Iterable[Entry], release: str, cmdline: str = "") -> Entry | None:
     """Return the entry that boots exactly ``release`` into its normal system, or None.
 
     Among several the one whose arguments are those of ``cmdline`` (text of /proc/cmdline) is taken,
     then one that names no init of its own, then the first.
     """
     candidates = [entry for entry in entries if entry.release == release and not entry.is_recovery]
-    running = sorted(word for word in cmdline.split() if not word.startswith("BOOT_IMAGE="))
+    words = [word for word in cmdline.split() if not word.startswith("BOOT_IMAGE=")]
+    if any(word.startswith(f"{TRIAL_WORD}=") for word in words):
+        # The same kernel's entry after its promotion.
+        words = [word for word in words if word != PANIC_WORD and not word.startswith(f"{TRIAL_WORD}=")]
+    running = sorted(words)
 
     def rank(entry: Entry) -> tuple[bool, bool]:
         return sorted(entry.arguments) != running, any(word.startswith("init=") for word in entry.arguments)
@@ -333,15 +339,16 @@ def render_menu(entries: Iterable[str], default_id: str) -> str:
 
 
 def check_menu(text: str, path: str) -> None:
-    """Raise FleetError if ``text`` of grub.cfg defeats what our menu relies on."""
-    mark = text.find(f"source ${{config_directory}}/{SOURCE_MARK}")
-    if mark < 0:
-        raise FleetError(f"{path}: does not read {SOURCE_MARK}, although /etc/grub.d/06_fetchbpf asks for it")
+    """Raise FleetError if ``text`` of grub.cfg defeats what our menu relies on, be it in there already or not."""
+    # Each script of /etc/grub.d announces its part of the file.
+    parts = re.finditer(r"^### BEGIN /etc/grub.d/(\S+) ###$", text, re.MULTILINE)
+    mark = next((part.start() for part in parts if part.group(1) >= SCRIPT_NAME), len(text))
     for words in _commands(text[:mark]):
         if words[0].value in ("menuentry", "submenu"):
             raise FleetError(
-                f"{path} line {_line(text, words[0].start)}: {_title(words)!r} comes before the entries of {SOURCE_MARK}, "
-                "so fallback=0 would not reach the known-good kernel; number its script in /etc/grub.d after 06"
+                f"{path} line {_line(text, words[0].start)}: {_title(words)!r} would come before the entries of "
+                f"{SOURCE_MARK}, so fallback=0 would not reach the known-good kernel; "
+                f"number its script in /etc/grub.d after {SCRIPT_NAME[:2]}"
             )
     check_overrides(text[mark:], path, text.count("\n", 0, mark))
     check_timeout(text, path)
@@ -352,8 +359,8 @@ def check_overrides(text: str, path: str, lines_before: int = 0) -> None:
     match = re.search(r"^[ \t]*set[ \t]+(default|fallback)=", text, re.MULTILINE)
     if match:
         raise FleetError(
-            f"{path} line {lines_before + _line(text, match.start())}: sets {match.group(1)} after {SOURCE_MARK} was read, "
-            "so a trial kernel could not be kept from becoming the default"
+            f"{path} line {lines_before + _line(text, match.start())}: sets {match.group(1)} after {SOURCE_MARK} "
+            "was read, so a trial kernel could not be kept from becoming the default"
         )
 
 

@@ -10,17 +10,17 @@ boot. So a host that loses power anywhere in here starts its known-good kernel.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
+import secrets
 import shutil
 import time
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import confirm, grub, preflight
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_state import KernelState, remembered
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_state import STATE_FILE, KernelState, remembered
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.preflight import GRUB_CFG, GRUB_ENV
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.target import Target
@@ -66,7 +66,8 @@ class Result:
     reboot_required: bool = False
     needed_files: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
-    known_good: Optional[str] = None
+    known_good: str | None = None
+    trial: str = ""
     diff: dict[str, str] = field(default_factory=dict)
 
     def act(self, text: str) -> None:
@@ -78,7 +79,7 @@ class Result:
 class Rollout:
     """The kernels of one host. ``check`` changes nothing and only tells."""
 
-    def __init__(self, target: Target, check: bool = False, progress: Optional[Progress] = None) -> None:
+    def __init__(self, target: Target, check: bool = False, progress: Progress | None = None) -> None:
         self.target = target
         self.check = check
         self.progress = progress or Progress(None)
@@ -87,13 +88,13 @@ class Rollout:
     # -- facts ---------------------------------------------------------------------------------
 
     @property
-    def on_trial(self) -> Optional[str]:
-        """Release of the trial that is running, None in any other boot."""
+    def on_trial(self) -> str | None:
+        """Id of the trial that this boot is, or was before its promotion; None in any other boot."""
         return self.target.argument(grub.TRIAL_WORD)
 
     def entries(self) -> list[grub.Entry]:
-        """All menu entries of the host, ours first."""
-        return [entry for path in (MENU, GRUB_CFG) for entry in grub.parse_menu(self.target.read(path))]
+        """All menu entries of the host, ours last."""
+        return [entry for path in (GRUB_CFG, MENU) for entry in grub.parse_menu(self.target.read(path))]
 
     def installed(self, packages: dict[str, str]) -> bool:
         """Whether dpkg has exactly these versions, configured."""
@@ -108,7 +109,7 @@ class Rollout:
     # -- staged --------------------------------------------------------------------------------
 
     def stage(
-        self, wanted: Wanted, packages_dir: Optional[str], payload: Optional[dict[str, Any]], confirm_timeout: int
+        self, wanted: Wanted, packages_dir: str | None, payload: dict[str, Any] | None, confirm_timeout: int
     ) -> Result:
         """Make ``wanted`` the kernel that is booted once, unless it is the promoted one already.
 
@@ -119,20 +120,20 @@ class Rollout:
         state, target = self.state, self.target
         packages = wanted.manifest["packages"]
         complete = self.installed(packages) and target.exists(f"/boot/vmlinuz-{wanted.release}")
-        if complete and state.default == wanted.identity and target.release == wanted.release and not state.trial:
+        if complete and self._is(state.default, wanted) and target.release == wanted.release and not state.trial:
             return self._keep(wanted)
         preflight.check_platform(target)
-        trial = state.trial if state.trial and self._is_trial_of(wanted) else None
+        trial = state.trial if self._is(state.trial, wanted) else None
         if complete and trial and trial["phase"] == "staged":
-            if self.on_trial == wanted.release == target.release:
-                return Result("trial", wanted.release, known_good=trial["known_good"]["release"])
+            known = {"trial": trial["id"], "known_good": trial["known_good"]["release"]}
+            if self.on_trial == trial["id"] and target.release == wanted.release:
+                return Result("trial", wanted.release, **known)
             if self.next_entry() == grub.entry_id(wanted.release) and trial["boot_id"] == target.boot_id:
-                return Result(
-                    "staged", wanted.release, reboot_required=True, known_good=trial["known_good"]["release"]
-                )
+                return Result("staged", wanted.release, reboot_required=True, **known)
         preflight.check_architecture(target, os.uname().machine, wanted.manifest["arch"])
         preflight.check_environment_block(target)
         known_good = self._running_entry()
+        grub.check_menu(target.read(GRUB_CFG), GRUB_CFG)
         grub.check_overrides(target.read(CUSTOM_CFG), CUSTOM_CFG)
         result = Result("staged", wanted.release, reboot_required=True, known_good=known_good["release"])
         if not complete:
@@ -152,14 +153,19 @@ class Rollout:
         result.act(f"boot {wanted.release} once, with {arguments}, and go back to {known_good['release']} if it fails")
         if self.check or result.needed_files:
             result.changed = self.check
+            if self.check:
+                self._begin(wanted, known_good)
+                self._note_menu(self._menu(), result)
             return result
         self._install(wanted, known_good, None if complete else packages_dir, result)
         self._arm(wanted, confirm_timeout, result)
+        assert self.state.trial
+        result.trial = self.state.trial["id"]
         return result
 
-    def _is_trial_of(self, wanted: Wanted) -> bool:
-        trial = self.state.trial or {}
-        return {name: trial.get(name) for name in wanted.identity} == wanted.identity
+    @staticmethod
+    def _is(kernel: dict[str, Any] | None, wanted: Wanted) -> bool:
+        return kernel is not None and {name: kernel[name] for name in wanted.identity} == wanted.identity
 
     def _keep(self, wanted: Wanted) -> Result:
         """Repair what someone took away from under a promoted kernel that runs."""
@@ -183,32 +189,27 @@ class Rollout:
 
     def _running_entry(self) -> dict[str, Any]:
         """Return the known-good kernel: the running one and its menu entry, exactly."""
-        if self.on_trial:
-            if not self.state.trial:
-                raise FleetError(
-                    f"trial kernel {self.on_trial} runs, but {self.state_file} does not know what to go back to; reboot first"
-                )
-            return self.state.trial["known_good"]
+        state = self.state
+        if self.on_trial and not (state.default and state.default["trial"] == self.on_trial):
+            if not state.trial or self.on_trial not in (state.trial["id"], state.trial["staged_from"]):
+                raise FleetError(f"trial kernel {self.on_trial} runs, but {STATE_FILE} does not know it; reboot first")
+            return state.trial["known_good"]
         release = self.target.release
         entry = grub.find_entry(self.entries(), release, self.target.cmdline)
         if entry is None:
             raise FleetError(
                 f"{GRUB_CFG} has no entry that boots exactly the running kernel {release}, "
-                "so there would be nothing known good to go back to; run update-grub and see that its vmlinuz is in /boot"
+                "so there would be nothing to go back to; run update-grub and see that its vmlinuz is in /boot"
             )
         missing = [name for name in entry.kernel_files if not self.target.exists(f"/boot/{name}")]
         if missing:
             raise FleetError(f"/boot/{missing[0]} of the running kernel is missing, so there is nothing to go back to")
         return remembered(release, entry)
 
-    @property
-    def state_file(self) -> str:
-        return "/var/lib/fetchbpf/kernels.json"
-
     def _check_files(self, wanted: Wanted) -> None:
         """Refuse to overwrite a kernel of the same release that no package of ours owns."""
         image = f"/boot/vmlinuz-{wanted.release}"
-        if not self.target.exists(image) or wanted.release in self.state.kernels or self._is_trial_of(wanted):
+        if not self.target.exists(image) or wanted.release in self.state.kernels or self._is(self.state.trial, wanted):
             return
         status, out, _err = self.target.run(["dpkg-query", "-S", image])
         owner = out.partition(":")[0]
@@ -233,20 +234,11 @@ class Rollout:
             if digest.hexdigest() != item["sha256"]:
                 raise FleetError(f"{item['name']}: sha256 is {digest.hexdigest()}, the manifest says {item['sha256']}")
 
-    def _install(self, wanted: Wanted, known_good: dict[str, Any], packages_dir: Optional[str], result: Result) -> None:
+    def _install(self, wanted: Wanted, known_good: dict[str, Any], packages_dir: str | None, result: Result) -> None:
         """Pin the known-good kernel, then install the packages; on failure the host is as before."""
         state, target = self.state, self.target
         before = (state.trial, state.baseline)
-        failed_units = target.run(["systemctl", "list-units", "--state=failed", "--plain", "--no-legend"])[1]
-        state.trial = {
-            **wanted.identity,
-            "phase": "installing",
-            "boot_id": target.boot_id,
-            "known_good": known_good,
-            "failed_units": sorted(line.split()[0] for line in failed_units.splitlines() if line.strip()),
-        }
-        if known_good["release"] not in state.kernels:
-            state.baseline = known_good
+        self._begin(wanted, known_good)
         state.save()
         self._write_menu(result)
         target.write(MENU_SCRIPT, grub.MENU_SCRIPT, 0o755)
@@ -265,8 +257,28 @@ class Rollout:
             state.trial, state.baseline = before
             self._settle()
             raise
-        state.kernels[wanted.release] = {"key": wanted.manifest["key"], "packages": wanted.manifest["packages"]}
+        state.kernels[wanted.release] = {
+            "key": wanted.manifest["key"],
+            "packages": wanted.manifest["packages"],
+            "cmdline": wanted.cmdline,
+        }
         state.save()
+
+    def _begin(self, wanted: Wanted, known_good: dict[str, Any]) -> None:
+        """Record the trial; the menu that follows from it pins the known-good kernel."""
+        listing = self.target.run(["systemctl", "list-units", "--state=failed", "--plain", "--no-legend"])[1]
+        self.state.trial = {
+            **wanted.identity,
+            # Another one each time: what a promoted trial still has on its command line must not be taken for the next.
+            "id": f"{wanted.release}/{secrets.token_hex(4)}",
+            "staged_from": self.on_trial,
+            "phase": "installing",
+            "boot_id": self.target.boot_id,
+            "known_good": known_good,
+            "failed_units": sorted(line.split()[0] for line in listing.splitlines() if line.strip()),
+        }
+        if known_good["release"] not in self.state.kernels:
+            self.state.baseline = known_good
 
     def _arm(self, wanted: Wanted, confirm_timeout: int, result: Result) -> None:
         """Add the trial's entry and let GRUB boot it once."""
@@ -276,10 +288,12 @@ class Rollout:
         if self._new_entry(wanted.release) is None or grub.SOURCE_MARK not in target.read(GRUB_CFG):
             self._update_grub()
         grub.check_menu(target.read(GRUB_CFG), GRUB_CFG)
+        if grub.SOURCE_MARK not in target.read(GRUB_CFG):
+            raise FleetError(f"{GRUB_CFG} does not read {MENU} after update-grub, although {MENU_SCRIPT} asks for it")
         if self._new_entry(wanted.release) is None:
             raise FleetError(f"{GRUB_CFG} has no entry that boots exactly {wanted.release} after update-grub")
-        confirm.install(target, confirm_timeout)
         target.remove(confirm.EXPIRED)
+        confirm.install(target, confirm_timeout)
         state.trial.update(phase="staged", boot_id=target.boot_id)
         state.save()
         self._write_menu(result)
@@ -290,7 +304,7 @@ class Rollout:
         # A reset right after this must find all of it on the disk.
         os.sync()
 
-    def _new_entry(self, release: str) -> Optional[grub.Entry]:
+    def _new_entry(self, release: str) -> grub.Entry | None:
         return grub.find_entry(grub.parse_menu(self.target.read(GRUB_CFG)), release)
 
     def _set_next_entry(self, ident: str) -> None:
@@ -323,35 +337,44 @@ class Rollout:
         known_good = state.effective_known_good
         if known_good is None:
             return ""
-        entry = grub.Entry.from_dict(known_good["entry"])
-        blocks = [grub.render_entry(entry, grub.KNOWN_GOOD_ID, f"Known good: Linux {known_good['release']}")]
+        safe = grub.Entry.from_dict(known_good["entry"])
+        blocks = [grub.render_entry(safe, grub.KNOWN_GOOD_ID, f"Known good: Linux {known_good['release']}")]
         default_id = grub.KNOWN_GOOD_ID
         trial, default = state.trial, state.default
         if trial and trial["phase"] == "staged":
-            words = [grub.PANIC_WORD, f"{grub.TRIAL_WORD}={trial['release']}"]
-            blocks.append(self._own_entry(trial, f"Trial: Linux {trial['release']}", words))
-        if default and not (trial and trial["release"] == default["release"]):
-            blocks.append(self._own_entry(default, f"Linux {default['release']}", []))
+            words = [grub.PANIC_WORD, f"{grub.TRIAL_WORD}={trial['id']}"]
+            entry = self._new_entry(trial["release"])
+            if entry is None:
+                raise FleetError(f"{GRUB_CFG} has no entry that boots exactly {trial['release']}; run update-grub")
+            blocks.append(self._own_entry(entry, trial, f"Trial: Linux {trial['release']}", words))
+        promoted = self._new_entry(default["release"]) if default else None
+        # Without an entry someone removed the package: the known-good kernel is the default then.
+        if default and promoted and not (trial and trial["release"] == default["release"]):
+            blocks.append(self._own_entry(promoted, default, f"Linux {default['release']}", []))
             if not trial:
                 default_id = grub.entry_id(default["release"])
         return grub.render_menu(blocks, default_id)
 
-    def _own_entry(self, kernel: dict[str, Any], title: str, words: list[str]) -> str:
+    @staticmethod
+    def _own_entry(entry: grub.Entry, kernel: dict[str, Any], title: str, words: list[str]) -> str:
         """Return the menu entry of a kernel that we installed, made from the distribution's one."""
-        entry = self._new_entry(kernel["release"])
-        if entry is None:
-            raise FleetError(f"{GRUB_CFG} has no entry that boots exactly {kernel['release']}; run update-grub")
         extra = words + grub.split_cmdline(kernel["cmdline"])
         return grub.render_entry(entry, grub.entry_id(kernel["release"]), title, extra)
 
     def _write_menu(self, result: Result) -> None:
-        before, after = self.target.read(MENU), self._menu()
-        if after:
-            self.target.write(MENU, after, 0o600)
+        text = self._menu()
+        self._note_menu(text, result)
+        if text:
+            self.target.write(MENU, text, 0o600)
         else:
             self.target.remove(MENU)
-        if before != after:
-            result.diff = {"before": result.diff.get("before", before), "after": after, "before_header": MENU, "after_header": MENU}
+
+    def _note_menu(self, text: str, result: Result) -> None:
+        """Put the change of the menu into the result's diff, from what it was before the first change."""
+        before = self.target.read(MENU)
+        if before != text:
+            before = result.diff.get("before", before)
+            result.diff = {"before": before, "after": text, "before_header": MENU, "after_header": MENU}
 
     def _settle(self) -> None:
         """Write the menu and the state that follow from it; leave nothing of ours when there is nothing left."""
@@ -363,7 +386,9 @@ class Rollout:
         self.state.default = self.state.known_good = self.state.baseline = None
         self.target.remove(MENU_SCRIPT)
         confirm.remove(self.target)
-        if self.next_entry().startswith("fetchbpf-"):
+        variables = grub.parse_environment(self.target.read(GRUB_ENV))
+        # After a one-shot boot GRUB itself leaves the variable behind, empty.
+        if "next_entry" in variables and (not variables["next_entry"] or self.next_entry().startswith("fetchbpf-")):
             self._set_next_entry("")
         if grub.SOURCE_MARK in self.target.read(GRUB_CFG):
             self._update_grub()
@@ -382,15 +407,16 @@ class Rollout:
         trial = state.trial
         if not trial or trial["release"] != release or trial["phase"] != "staged":
             raise FleetError(f"{release} is not on trial on this host, so it cannot be promoted")
-        if target.release != release or self.on_trial != release:
-            raise FleetError(f"{release} cannot be promoted, the host runs {target.release}")
+        if target.release != release or self.on_trial != trial["id"]:
+            raise FleetError(f"{release} cannot be promoted, the host runs {target.release} and not its trial")
         result.known_good = trial["known_good"]["release"]
         result.act(f"make {release} the default boot entry")
         if self.check:
             return result
         # The timer first: once it is stopped, the host stays up for the rest.
         confirm.remove(target)
-        state.default = {name: trial[name] for name in ("release", "cmdline", "key")}
+        state.default = {**{name: trial[name] for name in ("release", "cmdline", "key")}, "trial": trial["id"]}
+        state.kernels[release]["cmdline"] = trial["cmdline"]
         if trial["known_good"]["release"] != release or state.known_good is None:
             state.known_good = trial["known_good"]
         state.trial = state.failure = state.lease = None
@@ -406,7 +432,7 @@ class Rollout:
         trial = state.trial
         if not trial or trial["release"] != release:
             return result
-        if self.on_trial == release:
+        if self.on_trial == trial["id"]:
             raise FleetError(f"the failed trial kernel {release} still runs; reboot the host first")
         result.known_good = trial["known_good"]["release"]
         result.act(f"end the trial of {release}")
@@ -425,7 +451,7 @@ class Rollout:
 
     # -- absent --------------------------------------------------------------------------------
 
-    def remove(self, release: Optional[str]) -> Result:
+    def remove(self, release: str | None) -> Result:
         """Remove one kernel that we installed, or all of them.
 
         If one of them runs, the default goes back to the kernel to keep and ``reboot_required`` says
@@ -434,7 +460,7 @@ class Rollout:
         state, target = self.state, self.target
         if release is not None and release not in state.kernels:
             ours = ", ".join(sorted(state.kernels)) or "none"
-            raise FleetError(f"kernel {release} was not installed by this collection, so it is not removed (ours: {ours})")
+            raise FleetError(f"kernel {release} was not installed by this collection and is not removed (ours: {ours})")
         going = [release] if release else sorted(state.kernels)
         result = Result("absent", release or "all")
         if not going:
@@ -444,7 +470,8 @@ class Rollout:
             return result
         keep = self._kernel_to_keep(going)
         result.known_good = keep["release"]
-        if target.release in going or state.default and state.default["release"] in going or self.on_trial in going:
+        used = (state.default, state.known_good, state.trial)
+        if target.release in going or any(kernel and kernel["release"] in going for kernel in used):
             self._back_to(keep, going, result)
         if target.release in going:
             result.reboot_required = True
@@ -462,7 +489,7 @@ class Rollout:
                 entry = grub.Entry.from_dict(kernel["entry"])
                 missing = [name for name in entry.kernel_files if not self.target.exists(f"/boot/{name}")]
                 if missing:
-                    raise FleetError(f"/boot/{missing[0]} is missing, so there is no kernel to go back to; install it again first")
+                    raise FleetError(f"/boot/{missing[0]} is missing, it is the kernel to go back to; install it again")
                 return kernel
         if self.target.release not in going:
             return self._running_entry()
@@ -479,7 +506,13 @@ class Rollout:
         if state.trial and state.trial["release"] in going:
             state.trial = None
         if keep["release"] in state.kernels and not state.default:
-            state.default = {"release": keep["release"], "cmdline": "", "key": state.kernels[keep["release"]]["key"]}
+            kernel = state.kernels[keep["release"]]
+            state.default = {
+                "release": keep["release"],
+                "cmdline": kernel["cmdline"],
+                "key": kernel["key"],
+                "trial": None,
+            }
         if self.next_entry().startswith("fetchbpf-"):
             self._set_next_entry("")
         self._write_menu(result)
@@ -498,15 +531,10 @@ class Rollout:
             target.remove(MENU_SCRIPT)
         self.progress.update("remove packages", detail=release)
         self._dpkg(["dpkg", "--purge", *packages])
-        for leftover in [f"/lib/modules/{release}", *(path for path in self._boot_files(release))]:
-            for name in glob.glob(glob.escape(target.path(leftover))):
-                shutil.rmtree(name, ignore_errors=True) if os.path.isdir(name) else os.unlink(name)
+        for leftover in self._boot_files(release):
+            target.remove(leftover)
+        shutil.rmtree(target.path(f"/lib/modules/{release}"), ignore_errors=True)
         del state.kernels[release]
         if state.failure and state.failure["release"] == release:
             state.failure = None
         self._settle()
-
-
-def text_diff(result: Result) -> list[dict[str, str]]:
-    """Return what Ansible shows with --diff, empty without a change of the menu."""
-    return [result.diff] if result.diff else []

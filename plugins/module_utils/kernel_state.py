@@ -10,7 +10,8 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.grub import Entry
@@ -25,9 +26,11 @@ class KernelState:
     """The content of kernels.json.
 
     ``kernels``: release → {"key", "packages": {name: version}}, what we installed.
-    ``default``: {"release", "cmdline", "key"} of the promoted kernel, or None.
-    ``trial``: {"release", "cmdline", "key", "phase": "installing" | "staged", "boot_id", "known_good",
-    "failed_units"} of the kernel on trial, or None; ``boot_id`` is the boot it was staged in.
+    ``default``: {"release", "cmdline", "key", "trial"} of the promoted kernel, or None; ``trial`` is the id of the
+    trial it was promoted from.
+    ``trial``: {"release", "cmdline", "key", "id", "staged_from", "phase": "installing" | "staged", "boot_id",
+    "known_good", "failed_units"} of the kernel on trial, or None; ``boot_id`` is the boot it was staged in,
+    ``staged_from`` the id of the trial that this boot was.
     ``known_good`` and ``baseline``: {"release", "entry"}, the menu entry to fall back to; the baseline
     is the last one that is not ours.
     ``failure``: {"release", "reason", "time"} of the last failed trial, or None.
@@ -42,14 +45,14 @@ class KernelState:
         except ValueError as exc:
             raise FleetError(f"{STATE_FILE}: not JSON ({exc}); move it away to start anew") from exc
         if data.get("schema", SCHEMA) != SCHEMA:
-            raise FleetError(f"{STATE_FILE}: schema {data['schema']} is not known here; use the collection that wrote it")
+            raise FleetError(f"{STATE_FILE}: schema {data['schema']} is not known to this version of the collection")
         self.kernels: dict[str, dict[str, Any]] = data.get("kernels", {})
-        self.default: Optional[dict[str, Any]] = data.get("default")
-        self.trial: Optional[dict[str, Any]] = data.get("trial")
-        self.known_good: Optional[dict[str, Any]] = data.get("known_good")
-        self.baseline: Optional[dict[str, Any]] = data.get("baseline")
-        self.failure: Optional[dict[str, Any]] = data.get("failure")
-        self.lease: Optional[dict[str, Any]] = data.get("lease")
+        self.default: dict[str, Any] | None = data.get("default")
+        self.trial: dict[str, Any] | None = data.get("trial")
+        self.known_good: dict[str, Any] | None = data.get("known_good")
+        self.baseline: dict[str, Any] | None = data.get("baseline")
+        self.failure: dict[str, Any] | None = data.get("failure")
+        self.lease: dict[str, Any] | None = data.get("lease")
 
     def save(self) -> bool:
         """Write the file, or delete it when there is nothing to remember; return whether it changed."""
@@ -57,14 +60,15 @@ class KernelState:
         data = {name: getattr(self, name) for name in fields}
         if not any(data.values()):
             return self._target.remove(STATE_FILE)
-        return self._target.write(STATE_FILE, json.dumps({"schema": SCHEMA, **data}, indent=2, sort_keys=True) + "\n", 0o600)
+        text = json.dumps({"schema": SCHEMA, **data}, indent=2, sort_keys=True) + "\n"
+        return self._target.write(STATE_FILE, text, 0o600)
 
     @property
-    def effective_known_good(self) -> Optional[dict[str, Any]]:
+    def effective_known_good(self) -> dict[str, Any] | None:
         """The entry to fall back to now: a trial has its own, that of the kernel it was staged from."""
         return self.trial["known_good"] if self.trial else self.known_good
 
-    def check_lease(self, owner: Optional[dict[str, Any]], take_over: str = "") -> None:
+    def check_lease(self, owner: dict[str, Any] | None, take_over: str = "") -> None:
         """Raise FleetError if another run holds the host; ``take_over`` names a run known to be dead."""
         lease = self.lease
         if not lease or lease["until"] < time.time() or lease["run"] == take_over:
@@ -77,7 +81,7 @@ class KernelState:
             busy=lease,
         )
 
-    def take_lease(self, owner: Optional[dict[str, Any]], seconds: int) -> None:
+    def take_lease(self, owner: dict[str, Any] | None, seconds: int) -> None:
         """Keep other runs away from the host between this step and the next one of the same run."""
         self.lease = dict(owner, until=int(time.time()) + seconds) if owner else None
 

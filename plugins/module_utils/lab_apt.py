@@ -19,7 +19,9 @@ ARCHIVE_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Suites that name the host's release without its codename.
 _ALIASES = ("stable", "oldstable", "oldoldstable", "testing", "unstable")
 # Settings of the host's apt that decide whether a mirror can be reached or is believed.
-_CARRIED_OPTIONS = re.compile(r"^Acquire::(https?|Retries|Check-Valid-Until|Check-Date|ForceIPv[46])(::|$)", re.IGNORECASE)
+_CARRIED_OPTIONS = re.compile(
+    r"^Acquire::(https?|Retries|Check-Valid-Until|Check-Date|ForceIPv[46])(::|\s)", re.IGNORECASE
+)
 
 
 class AptSource(NamedTuple):
@@ -77,18 +79,19 @@ def _deb822(text: str) -> Iterator[AptSource]:
 def sources_for(suite: str, codename: str, sources: list[AptSource], mirror: str = "") -> list[AptSource]:
     """Return the Debian sources of ``suite`` on the mirrors that ``sources`` use for ``codename``.
 
-    ``codename`` is the host's release. Updates and security suites are taken
+    ``codename`` is the host's Debian release. Updates and security suites are taken
     when the host has them. ``mirror`` replaces the search by one URI.
     Raises FleetError when the host has no Debian mirror to go by.
     """
     if mirror:
         return [AptSource(mirror.rstrip("/"), suite, ("main",))]
-    mine = [source for source in sources if _is_debian(source)]
+    # A source that names Debian's keyring is surer than one that names none.
+    mine = sorted(filter(_is_debian, sources), key=lambda source: not source.signed_by) if codename else []
     base = next((source for source in mine if source.suite == codename), None)
     base = base or next((source for source in mine if source.suite in _ALIASES), None)
     if base is None:
         raise FleetError(
-            f"no Debian mirror for {codename or 'this release'} in the apt configuration of this host; "
+            f"no Debian mirror for {codename or 'this distribution'} in the apt configuration of this host; "
             "name one with lab_mirror"
         )
     found = [base._replace(suite=suite, components=("main",))]
@@ -122,8 +125,8 @@ def carried_options(dump: str | None = None) -> list[str]:
 
 
 def host_codename(os_release: str = "/etc/os-release") -> str:
-    """Return VERSION_CODENAME of this host, or nothing."""
+    """Return the codename of this host's Debian release, or nothing if it is no Debian."""
     if not os.path.exists(os_release):
         return ""
-    match = re.search(r"^VERSION_CODENAME=\"?(\w+)", Path(os_release).read_text(encoding="utf-8"), re.MULTILINE)
-    return match[1] if match else ""
+    fields = dict(re.findall(r"^(\w+)=[\"']?([^\"'\n]*)", Path(os_release).read_text(encoding="utf-8"), re.MULTILINE))
+    return fields.get("VERSION_CODENAME", "") if fields.get("ID") == "debian" else ""

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from . import workspace
 from .errors import FleetError
 
 SECTOR = 512
@@ -104,12 +104,9 @@ def make_esp(disk: Path, start: int, files: dict[str, bytes], work: Path) -> Non
         handle.write(image.read_bytes())
 
 
-def run(command: list[str], doing: str, **kwargs) -> str:
+def run(command: list[str], doing: str, **options: Any) -> str:
     """Run a tool and return its output; FleetError with the end of its errors if it fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
-    except FileNotFoundError as exc:
-        raise FleetError(f"{doing}: {command[0]} is not installed") from exc
+    done = workspace.run(command, **options)
     if done.returncode != 0:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-15:])
         raise FleetError(f"{doing}: {command[0]} failed (exit code {done.returncode}):\n{tail}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
+import inspect
 import os
 import re
 import shutil
@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import lab_image, lab_qmp, qemu
+from . import lab_disk, lab_image, lab_qmp, qemu, workspace
 from .errors import FleetError
 
 STATE_FILE = "guest.json"
@@ -61,16 +61,11 @@ class Guest:
 
 def load(guest_dir: Path) -> dict[str, Any] | None:
     """Return the guest's own record, or None if there is no complete guest."""
-    try:
-        return json.loads((guest_dir / STATE_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    return workspace.read_json(guest_dir / STATE_FILE)
 
 
 def _save(guest_dir: Path, record: dict[str, Any]) -> None:
-    beside = guest_dir / f"{STATE_FILE}.new"
-    beside.write_text(json.dumps(record, indent=1), encoding="utf-8")
-    os.replace(beside, guest_dir / STATE_FILE)
+    workspace.write_json(guest_dir / STATE_FILE, record)
 
 
 def difference(guest: Guest) -> str:
@@ -111,11 +106,11 @@ def _create(guest: Guest) -> None:
     guest.dir.mkdir(parents=True)
     disk = qemu.disk_path(guest.dir)
     lab_image.register_user(guest.image, disk)
-    _run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(guest.image), "-F", "qcow2", str(disk)])
+    overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(guest.image), "-F", "qcow2", str(disk)]
+    lab_disk.run(overlay, f"making the disk of guest {guest.name}")
     if guest.machine.boot == "uefi":
         shutil.copyfile(qemu.ovmf()[1], guest.dir / "vars.fd")
-    # Through the loader, because Ansible runs this out of a zip file.
-    (guest.dir / "qmp.py").write_text(lab_qmp.__loader__.get_source(lab_qmp.__name__), encoding="utf-8")
+    (guest.dir / "qmp.py").write_text(inspect.getsource(lab_qmp), encoding="utf-8")
     _save(guest.dir, {"image": str(guest.image), "ready": False})
 
 
@@ -135,16 +130,8 @@ def _launch(guest: Guest) -> None:
     console.touch()
     for stale in ("qemu.pid", lab_qmp.SOCKET_NAME):
         (guest.dir / stale).unlink(missing_ok=True)
-    done = subprocess.run(
-        qemu.command(guest.machine, guest.dir),
-        cwd=guest.dir,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise FleetError(f"guest {guest.name}: QEMU did not start: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    command = qemu.command(guest.machine, guest.dir)
+    lab_disk.run(command, f"starting guest {guest.name}", cwd=guest.dir, stdin=subprocess.DEVNULL)
 
 
 def wait(guest: Guest, timeout: float, report: Callable[[str], None], retry: bool = True) -> int:
@@ -202,7 +189,8 @@ def _personalise(guest: Guest) -> None:
         f"echo {guest.name} > /etc/hostname && hostname {guest.name} && "
         f"echo 127.0.1.1 {guest.name} >> /etc/hosts && sync"
     )
-    _run([*ssh_command(guest.machine.port, guest.private_key), script])
+    command = [*ssh_command(guest.machine.port, guest.private_key), script]
+    lab_disk.run(command, f"naming guest {guest.name}", stdin=subprocess.DEVNULL)
 
 
 def ssh_command(port: int, private_key: str) -> list[str]:
@@ -257,12 +245,22 @@ def kill(guest_dir: Path) -> bool:
 
 
 def _gone(pid: int, timeout: float) -> bool:
+    """Wait until the process has ended and given its port back."""
     deadline = time.monotonic() + timeout
-    while os.path.exists(f"/proc/{pid}/cmdline") and Path(f"/proc/{pid}/cmdline").read_bytes():
+    while _holds_something(pid):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
     return True
+
+
+def _holds_something(pid: int) -> bool:
+    """Tell whether a process still has memory or files: a zombie has none, unless one of its threads lives on."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        return state not in "ZX" or len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def destroy(guest_dir: Path) -> bool:
@@ -293,9 +291,12 @@ def info(guest_dir: Path, console_lines: int = 0) -> dict[str, Any]:
     else:
         state = "crashed" if record.get("wanted") == "started" else "stopped"
     known = record or {}
+    machine = known.get("machine", {})
+    where = f", ssh on port {machine['port']}, console {guest_dir / CONSOLE}" if machine else ""
     return {
-        **known.get("machine", {}),
+        **machine,
         "name": guest_dir.name,
+        "summary": f"{guest_dir.name}: {state}{where}",
         "state": state,
         "pid": pid,
         "image": known.get("image"),
@@ -314,15 +315,16 @@ def console_tail(guest_dir: Path, lines: int = 25) -> list[str]:
             text = handle.read().decode("utf-8", errors="replace")
     except OSError:
         return []
-    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78cMDEH])", "", text)
+    return clean_console(text)[-lines:]
+
+
+def clean_console(text: str) -> list[str]:
+    """Return the lines that say something, without terminal codes and without what GRUB draws its menu with."""
+    # Moving the cursor is how GRUB begins a line.
+    text = re.sub(r"\x1b\[[0-9;]*H", "\n", text)
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|.)", "", text)
     text = re.sub(r"[^\n\t\x20-\x7e\u00a0-\U0010ffff]", "", text.replace("\r", "\n"))
-    return [line.rstrip() for line in text.split("\n") if line.strip()][-lines:]
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        raise FleetError(f"{command[0]} failed (exit code {done.returncode}): {done.stderr.strip()}")
+    return [line.rstrip() for line in text.split("\n") if re.search(r"\w", line)]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ image and one that exists is never made again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -22,17 +21,18 @@ import tarfile
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from . import lab_disk
+from . import lab_disk, workspace
 from .errors import FleetError
 from .lab_apt import ARCHIVE_KEYRING
 
-BOOT_MODES = ("bios", "uefi")
 # Raise it when the way an image is made changes without its recipe changing.
 FORMAT = 1
+# How long to wait for another run that makes the same image.
+_WAIT_SECONDS = 1800
 
 _PACKAGES = (
     "linux-image-cloud-amd64",
@@ -60,16 +60,43 @@ _GRUB_TERMINAL = {"bios": "console serial", "uefi": "console"}
 _MASKED_UNITS = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
+    "dev-hugepages.mount",
+    "dev-mqueue.mount",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
     "getty@tty1.service",
+    "modprobe@configfs.service",
+    "modprobe@drm.service",
+    "modprobe@efi_pstore.service",
+    "modprobe@fuse.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
+    "systemd-binfmt.service",
+    "systemd-hibernate-clear.service",
+    "systemd-network-generator.service",
     "systemd-networkd-wait-online.service",
+    "systemd-pcrmachine.service",
     "systemd-pcrphase.service",
     "systemd-pcrphase-initrd.service",
     "systemd-pcrphase-sysinit.service",
-    "systemd-binfmt.service",
+    "systemd-pstore.service",
+    "systemd-tpm2-setup.service",
+    "systemd-tpm2-setup-early.service",
+    "systemd-udev-load-credentials.service",
+)
+_MASKED_GENERATORS = (
+    "systemd-cryptsetup-generator",
+    "systemd-gpt-auto-generator",
+    "systemd-hibernate-resume-generator",
+    "systemd-integritysetup-generator",
+    "systemd-rc-local-generator",
+    "systemd-ssh-generator",
+    "systemd-system-update-generator",
+    "systemd-tpm2-generator",
+    "systemd-veritysetup-generator",
 )
 
 _FILES = {
@@ -95,7 +122,9 @@ root_uuid=@UUID@
 target=@TARGET@
 
 systemctl enable systemd-networkd.service ssh.service
-for unit in @MASKED@; do ln -sf /dev/null "/etc/systemd/system/$unit"; done
+mkdir -p /etc/systemd/system-generators
+for unit in @UNITS@; do ln -sf /dev/null "/etc/systemd/system/$unit"; done
+for generator in @GENERATORS@; do ln -sf /dev/null "/etc/systemd/system-generators/$generator"; done
 # A shell over ssh waits for every message of the day; nobody reads them here.
 sed -i '/pam_motd/s/^/#/' /etc/pam.d/sshd
 rm -f /etc/ssh/ssh_host_*
@@ -151,6 +180,8 @@ grep -q "root=UUID=$root_uuid " /boot/grub/grub.cfg
 
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/log/*.log /var/log/apt
 rm -f /fetchbpf-customise
+# Nothing is left for the first boot to bring up to date.
+touch /etc/.updated /var/.updated
 """
 
 
@@ -168,7 +199,8 @@ class Recipe:
     packages: tuple[str, ...] = _PACKAGES
     files: tuple[tuple[str, str], ...] = field(default=tuple(sorted(_FILES.items())))
     script: str = _CUSTOMISE
-    masked: tuple[str, ...] = _MASKED_UNITS
+    masked_units: tuple[str, ...] = _MASKED_UNITS
+    masked_generators: tuple[str, ...] = _MASKED_GENERATORS
     format: int = FORMAT
 
     @property
@@ -199,7 +231,8 @@ class Recipe:
             "CORE": _GRUB_CORE[self.boot],
             "MODULES": _GRUB_MODULES[self.boot],
             "TERMINAL": _GRUB_TERMINAL[self.boot],
-            "MASKED": " ".join(self.masked),
+            "UNITS": " ".join(self.masked_units),
+            "GENERATORS": " ".join(self.masked_generators),
         }
         return re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], self.script)
 
@@ -211,16 +244,23 @@ class Recipe:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             # sshd refuses keys in a folder that others can write to.
-            for folder in ("root/.ssh",):
-                entry = tarfile.TarInfo(folder)
-                entry.type, entry.mode = tarfile.DIRTYPE, 0o700
-                tar.addfile(entry)
+            folder = tarfile.TarInfo("root/.ssh")
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o700
+            tar.addfile(folder)
             for path, text in sorted(files.items()):
                 entry = tarfile.TarInfo(path)
                 content = text.encode()
                 entry.size, entry.mode = len(content), 0o600 if path.startswith("root/") else 0o644
                 tar.addfile(entry, io.BytesIO(content))
         return buffer.getvalue()
+
+
+def parse_family(family: str) -> tuple[str, str]:
+    """Return (suite, firmware) of a name like `bookworm-bios`; FleetError if it is none."""
+    suite, _hyphen, boot = family.rpartition("-")
+    if boot not in _GRUB_TARGET or not re.fullmatch(r"[a-z][a-z0-9-]*", suite):
+        raise FleetError(f"image {family!r}: not SUITE-bios or SUITE-uefi, such as bookworm-bios")
+    return suite, boot
 
 
 def image_path(recipe: Recipe, image_dir: Path) -> Path:
@@ -260,7 +300,8 @@ def build(recipe: Recipe, image_dir: Path, report: Callable[[str], None]) -> Pat
     appears under its name when it is complete.
     """
     path = image_path(recipe, image_dir)
-    with _lock(image_dir / f".{recipe.family}.lock", report):
+    lock = image_dir / f".{recipe.family}.lock"
+    with workspace.locked(lock, f"the image {recipe.family}", wait_seconds=_WAIT_SECONDS, tick=report):
         if path.exists():
             return path
         work = image_dir / f".{recipe.family}.work"
@@ -272,9 +313,8 @@ def build(recipe: Recipe, image_dir: Path, report: Callable[[str], None]) -> Pat
             disk = _assemble(recipe, work)
             ready = work / "disk.qcow2"
             lab_disk.run(["qemu-img", "convert", "-O", "qcow2", str(disk), str(ready)], "making the image")
-            info = {"suite": recipe.suite, "boot": recipe.boot, "root_uuid": recipe.root_uuid, "created": int(time.time())}
-            (work / "image.json").write_text(json.dumps(dict(info, recipe=asdict(recipe)), indent=1), encoding="utf-8")
-            os.replace(work / "image.json", path.with_suffix(".json"))
+            record = {"root_uuid": recipe.root_uuid, "created": int(time.time()), "recipe": asdict(recipe)}
+            workspace.write_json(path.with_suffix(".json"), record)
             os.replace(ready, path)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -301,6 +341,7 @@ def _bootstrap(recipe: Recipe, work: Path, report: Callable[[str], None]) -> Non
             text=True,
             errors="replace",
             env=environment,
+            preexec_fn=workspace.die_with_parent,
         ) as process:
             for line in process.stdout or ():
                 lines.append(line.rstrip())
@@ -336,17 +377,6 @@ def _assemble(recipe: Recipe, work: Path) -> Path:
     else:
         lab_disk.embed_bios_grub(disk, (work / "boot.img").read_bytes(), core, parts, disk_id)
     return disk
-
-
-@contextlib.contextmanager
-def _lock(path: Path, report: Callable[[str], None]) -> Iterator[None]:
-    with path.open("w", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("waiting for another run that makes it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def register_user(image: Path, disk: Path) -> None:

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import sys
+from typing import TextIO
 
 SOCKET_NAME = "qmp.sock"
 
@@ -42,7 +43,7 @@ def execute(guest_dir: str, *commands: str, timeout: float = 10.0) -> list[dict]
         os.close(folder)
 
 
-def _read(stream, key: str) -> dict:
+def _read(stream: TextIO, key: str) -> dict:
     """Return the value of ``key`` from the next answer that is not an event."""
     for line in stream:
         answer = json.loads(line)

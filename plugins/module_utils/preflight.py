@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import grub
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
@@ -22,7 +23,7 @@ RESERVE = 4 * MIB
 DPKG_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # File systems and device layers that GRUB only reads: there a one-shot entry would never be cleared.
 READ_ONLY_FILE_SYSTEMS = ("btrfs", "cpiofs", "newc", "odc", "romfs", "squash4", "tarfs", "zfs")
-READ_ONLY_ABSTRACTIONS = ("diskfilter", "lvm", "mdraid09", "mdraid1x", "raid5rec", "raid6rec", "cryptodisk", "luks", "luks2")
+READ_ONLY_ABSTRACTIONS = ("diskfilter", "lvm", "mdraid09", "mdraid1x", "cryptodisk", "luks", "luks2")
 
 
 def check_platform(target: Target) -> None:
@@ -70,10 +71,10 @@ def check_environment_block(target: Target) -> None:
                 )
     text = target.read(GRUB_ENV)
     if text and not text.startswith("# GRUB Environment Block\n"):
-        raise FleetError(f"{GRUB_ENV} is damaged (no GRUB environment block); make it anew: grub-editenv {GRUB_ENV} create")
+        raise FleetError(f"{GRUB_ENV} is not a GRUB environment block; make it anew: grub-editenv {GRUB_ENV} create")
 
 
-def check_secure_boot(target: Target, release: str, signed: Optional[bool]) -> None:
+def check_secure_boot(target: Target, release: str, signed: bool | None) -> None:
     """Refuse an unsigned kernel where the firmware would not start it."""
     try:
         with open(target.path(SECURE_BOOT), "rb") as handle:

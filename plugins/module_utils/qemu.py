@@ -27,10 +27,13 @@ PACKAGE_OF = {
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
     "fakeroot": "fakeroot",
+    "newuidmap": "uidmap",
     "mformat": "mtools",
+    "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
-    "apt-config": "apt",
 }
+# What stands in for root where the lab is not run by root.
+_WITHOUT_ROOT = ("fakeroot", "newuidmap")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def ovmf() -> tuple[str, str]:
 def missing_packages(tools: list[str], uefi: bool = False, root: bool | None = None) -> list[str]:
     """Return the Debian packages that are wanting for ``tools`` and, with ``uefi``, the firmware."""
     root = os.geteuid() == 0 if root is None else root
-    missing = {PACKAGE_OF[tool] for tool in tools if not which(tool) and not (tool == "fakeroot" and root)}
+    missing = {PACKAGE_OF[tool] for tool in tools if not which(tool) and not (root and tool in _WITHOUT_ROOT)}
     if uefi:
         try:
             ovmf()

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Optional, Sequence
+from collections.abc import Sequence
+from typing import Callable
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 
@@ -98,7 +99,7 @@ class Target:
         """Command line of the running kernel."""
         return self.read("/proc/cmdline").strip()
 
-    def argument(self, name: str) -> Optional[str]:
+    def argument(self, name: str) -> str | None:
         """Return the value of ``name=value`` on the running kernel's command line, None without it."""
         for word in reversed(self.cmdline.split()):
             key, separator, value = word.partition("=")

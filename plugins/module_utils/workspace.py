@@ -89,7 +89,9 @@ def require_space(path: str | os.PathLike[str], need_mib: int, purpose: str) -> 
 class Lock:
     """An exclusive lock on something in the cache; ``fd`` is for child processes to hold too."""
 
-    def __init__(self, path: Path, purpose: str, wait_seconds: float, tick: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, purpose: str, wait_seconds: float, tick: Callable[[str], None] | None = None
+    ) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

@@ -11,7 +11,8 @@ short_description: Make the base images of the lab's guests
 version_added: "0.1.0"
 description:
   - Makes Debian disk images that boot with their own GRUB, by C(mmdebstrap) from the mirror that this host itself uses
-    and without loop devices, grub-install or a virtual machine. Root is not needed where C(mmdebstrap) does not need it.
+    and without loop devices, grub-install or a virtual machine.
+  - Root is not needed where C(mmdebstrap) does not need it.
   - An image is named by a hash of its recipe. One that is there is not made again; older images of the same suite and
     firmware are removed as soon as no guest's disk lies on them.
   - An image is not made anew when the mirror has newer packages. Remove its file for that.
@@ -24,20 +25,12 @@ attributes:
     description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
 options:
   images:
-    description: The images that should be there. Several are made at the same time.
+    description:
+      - The images that should be there, each as C(SUITE-bios) or C(SUITE-uefi), for example V(bookworm-bios).
+      - Several are made at the same time.
     type: list
-    elements: dict
+    elements: str
     required: true
-    suboptions:
-      suite:
-        description: Debian suite.
-        type: str
-        required: true
-      boot:
-        description: Firmware that the image boots with.
-        type: str
-        choices: [bios, uefi]
-        default: bios
   image_dir:
     description: Folder of the images.
     type: path
@@ -62,7 +55,7 @@ options:
     type: int
     default: 4096
   install_packages:
-    description: Install missing tools of this host with C(apt-get) when run as root. Otherwise they are named in an error.
+    description: Install missing tools of this host with C(apt-get) when run as root. Otherwise an error names them.
     type: bool
     default: true
   jobs:
@@ -82,34 +75,23 @@ EXAMPLES = r"""
     image_dir: ~/.cache/fetchbpf/images
     private_key: ~/.cache/fetchbpf/images/id_ed25519
     images:
-      - suite: bookworm
-      - suite: trixie
-        boot: uefi
+      - bookworm-bios
+      - trixie-uefi
 """
 
 RETURN = r"""
-images:
-  description: The images in the order asked for.
+paths:
+  description: The image files (qcow2), by the names asked for.
+  returned: success
+  type: dict
+  sample:
+    bookworm-bios: /home/me/.cache/fetchbpf/images/bookworm-bios-3f0c1b9e6a42.qcow2
+made:
+  description: The names of the images that were made now.
   returned: success
   type: list
-  elements: dict
-  contains:
-    suite:
-      description: Debian suite.
-      type: str
-      sample: bookworm
-    boot:
-      description: Firmware.
-      type: str
-      sample: bios
-    path:
-      description: The image file (qcow2).
-      type: str
-      sample: /home/me/.cache/fetchbpf/images/bookworm-bios-3f0c1b9e6a42.qcow2
-    changed:
-      description: Whether it was made now.
-      type: bool
-      sample: false
+  elements: str
+  sample: [bookworm-bios]
 installed:
   description: Debian packages that were missing on this host and are installed now.
   returned: success
@@ -125,16 +107,21 @@ removed:
 """
 
 import os
-import shutil
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_apt, lab_disk, lab_image, qemu
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import (
+    lab_apt,
+    lab_disk,
+    lab_image,
+    qemu,
+    workspace,
+)
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 
@@ -158,16 +145,11 @@ class Board:
             self._progress.update("images", detail=f"{detail} ({time.monotonic() - self._start:.0f} s)")
 
 
-def needed_tools(images: list[dict]) -> list[str]:
-    tools = [qemu.QEMU, "qemu-img", "mmdebstrap", "mke2fs", "fakeroot", "ssh-keygen", "apt-config"]
-    return tools + (["mformat"] if any(image["boot"] == "uefi" for image in images) else [])
-
-
-def provide_tools(module: AnsibleModule) -> list[str]:
+def provide_tools(module: AnsibleModule, uefi: bool) -> list[str]:
     """Return the packages that were (or in check mode would be) installed; FleetError if they cannot be."""
-    images = module.params["images"]
-    uefi = any(image["boot"] == "uefi" for image in images)
-    missing = qemu.missing_packages(needed_tools(images), uefi=uefi)
+    tools = [qemu.QEMU, "qemu-img", "mmdebstrap", "mke2fs", "fakeroot", "newuidmap", "ssh", "ssh-keygen"]
+    tools += ["mformat"] if uefi else []
+    missing = qemu.missing_packages(tools, uefi=uefi)
     if not missing:
         return []
     if not module.params["install_packages"] or os.geteuid() != 0:
@@ -201,43 +183,34 @@ def provide_key(private_key: Path, check_mode: bool) -> tuple[str, bool]:
     return public.read_text(encoding="utf-8").strip(), True
 
 
-def recipes(params: dict, authorized_key: str) -> list[lab_image.Recipe]:
+def recipes(params: dict, authorized_key: str) -> dict[str, lab_image.Recipe]:
+    """Return the recipe of each image asked for, by its name."""
     codename = lab_apt.host_codename()
     sources = lab_apt.read_sources()
     options = tuple(lab_apt.carried_options())
-    return [
-        lab_image.Recipe(
-            suite=image["suite"],
-            boot=image["boot"],
-            sources=tuple(
-                source.line() for source in lab_apt.sources_for(image["suite"], codename, sources, params["mirror"])
-            ),
+    wanted = {}
+    for family in params["images"]:
+        suite, boot = lab_image.parse_family(family)
+        mirrors = lab_apt.sources_for(suite, codename, sources, params["mirror"])
+        wanted[family] = lab_image.Recipe(
+            suite=suite,
+            boot=boot,
+            sources=tuple(source.line() for source in mirrors),
             authorized_key=authorized_key,
             apt_options=options,
             extra_packages=tuple(params["packages"]),
             root_size=params["root_size"] * lab_disk.MIB,
         )
-        for image in params["images"]
-    ]
-
-
-def check_space(folders: list[Path], count: int) -> None:
-    for folder in folders:
-        free = shutil.disk_usage(folder).free // lab_disk.MIB
-        if free < count * _SPACE_MIB:
-            raise FleetError(f"{folder} has {free} MiB free; making {count} image(s) needs {count * _SPACE_MIB} MiB")
+    return wanted
 
 
 def build_all(todo: list[lab_image.Recipe], image_dir: Path, jobs: int, board: Board) -> None:
     """Make the images; the first error is raised after all have ended."""
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = {}
-        for recipe in todo:
-
-            def report(line: str, name: str = recipe.family) -> None:
-                board.report(name, line)
-
-            futures[recipe.family] = pool.submit(lab_image.build, recipe, image_dir, report)
+        futures = {
+            recipe.family: pool.submit(lab_image.build, recipe, image_dir, partial(board.report, recipe.family))
+            for recipe in todo
+        }
     errors = [f"image {name}: {future.exception()}" for name, future in futures.items() if future.exception()]
     if errors:
         raise FleetError("\n".join(errors))
@@ -246,31 +219,24 @@ def build_all(todo: list[lab_image.Recipe], image_dir: Path, jobs: int, board: B
 def run(module: AnsibleModule) -> dict:
     params = module.params
     image_dir = Path(params["image_dir"]).absolute()
-    installed = provide_tools(module)
-    if installed and module.check_mode:
-        return {"changed": True, "images": [], "installed": installed, "removed": []}
+    uefi = any(lab_image.parse_family(family)[1] == "uefi" for family in params["images"])
+    installed = provide_tools(module, uefi)
     key, new_key = provide_key(Path(params["private_key"]).absolute(), module.check_mode)
     wanted = recipes(params, key)
-    todo = {recipe.file_name: recipe for recipe in wanted if not lab_image.image_path(recipe, image_dir).exists()}
+    paths = {family: lab_image.image_path(recipe, image_dir) for family, recipe in wanted.items()}
+    todo = {family: recipe for family, recipe in wanted.items() if not paths[family].exists()}
     removed: list[str] = []
     if not module.check_mode:
         image_dir.mkdir(parents=True, exist_ok=True)
         if todo:
-            check_space([image_dir, Path("/var/tmp")], len(todo))
-            board = Board(Progress(params["progress_file"]))
-            build_all(list(todo.values()), image_dir, params["jobs"], board)
-        removed = [name for recipe in wanted for name in lab_image.prune(image_dir, recipe)]
+            for folder in (image_dir, Path("/var/tmp")):
+                workspace.require_space(folder, len(todo) * _SPACE_MIB, "making the lab's images")
+            build_all(list(todo.values()), image_dir, params["jobs"], Board(Progress(params["progress_file"])))
+        removed = [name for recipe in wanted.values() for name in lab_image.prune(image_dir, recipe)]
     return {
         "changed": bool(todo or installed or new_key or removed),
-        "images": [
-            {
-                "suite": recipe.suite,
-                "boot": recipe.boot,
-                "path": str(lab_image.image_path(recipe, image_dir)),
-                "changed": recipe.file_name in todo,
-            }
-            for recipe in wanted
-        ],
+        "paths": {family: str(path) for family, path in paths.items()},
+        "made": sorted(todo),
         "installed": installed,
         "removed": removed,
     }
@@ -279,15 +245,7 @@ def run(module: AnsibleModule) -> dict:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "images": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    "suite": {"type": "str", "required": True},
-                    "boot": {"type": "str", "choices": ["bios", "uefi"], "default": "bios"},
-                },
-            },
+            "images": {"type": "list", "elements": "str", "required": True},
             "image_dir": {"type": "path", "required": True},
             "private_key": {"type": "path", "required": True, "no_log": False},
             "mirror": {"type": "str", "default": ""},

@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, The fetchbpf.fleet authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a deployed host is, asked of the host itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://fleet"]
+
+
+@pytest.fixture(scope="module")
+def kernels(host: Host) -> dict[str, Any]:
+    """Return what the host remembers of the kernels that were installed."""
+    return json.loads(host.file("/var/lib/fetchbpf/kernels.json").content_string)
+
+
+@pytest.fixture(scope="module")
+def fact(host: Host) -> dict[str, Any]:
+    """Return the benchmark's local fact."""
+    return json.loads(host.file("/etc/ansible/facts.d/fetchbpf.fact").content_string)
+
+
+def test_the_patched_kernel_runs_and_jits(host: Host) -> None:
+    release = host.check_output("uname -r")
+    assert "-fetchbpf-" in release
+    assert "CONFIG_BPF_JIT=y" in host.check_output("zcat /proc/config.gz").splitlines()
+    assert host.file(f"/lib/modules/{release}/extra/fetcharg_bench.ko").exists
+
+
+def test_the_new_kernel_is_the_default_and_the_old_one_the_fallback(host: Host) -> None:
+    release = host.check_output("uname -r")
+    config = host.file("/boot/grub/fetchbpf.cfg").content_string
+    assert f"set default=fetchbpf-{release}" in config.replace('"', "").replace("'", "")
+    assert "set fallback=0" in config.replace('"', "")
+    # Nothing of the trial is left: not on the command line, not in grubenv, no timer.
+    assert "fetchbpf.trial" not in host.check_output("cat /proc/cmdline")
+    assert "next_entry=fetchbpf" not in host.check_output("grub-editenv - list")
+    assert not host.service("fetchbpf-confirm.timer").is_running
+
+
+def test_no_unit_failed(host: Host) -> None:
+    assert host.check_output("systemctl --failed --no-legend --plain") == ""
+
+
+def test_the_declared_events_are_registered_and_on(host: Host) -> None:
+    declared = host.ansible.get_variables()["probe_events_list"]
+    assert declared
+    registered = host.file("/sys/kernel/tracing/dynamic_events").content_string
+    for event in declared:
+        assert f":fetchbpf/{event['name']} " in registered, registered
+        enable = f"/sys/kernel/tracing/events/fetchbpf/{event['name']}/enable"
+        assert host.file(enable).content_string.strip() == "1"
+    # The benchmark took its own events with it.
+    assert "fetchbpf_bench" not in registered
+
+
+def test_events_record_what_they_were_declared_to_fetch(host: Host) -> None:
+    trace = "/sys/kernel/tracing/trace"
+    host.check_output(f"echo > {trace}; cat /etc/hostname > /dev/null")
+    lines = [line for line in host.check_output(f"cat {trace}").splitlines() if ": open: " in line]
+    assert any('file="/etc/hostname"' in line for line in lines), lines[:20]
+
+
+def test_the_fact_has_every_kind_and_number_of_fetchargs(fact: dict[str, Any], host: Host) -> None:
+    assert fact["schema"] == 1
+    assert fact["environment"]["kernel"] == host.check_output("uname -r")
+    rows = {(row["kind"], row["nargs"]): row for row in fact["fetcharg"]["rows"]}
+    for kind in ("kprobe", "fprobe", "eprobe"):
+        for count in range(4):
+            row = rows[kind, count]
+            assert row["supported"], row
+            assert len(row["samples"]) == fact["fetcharg"]["rounds"]
+            assert row["per_call"]["low"] <= row["per_call"]["median"] <= row["per_call"]["high"]
+    # The probe itself costs something, or nothing was measured.
+    assert rows["kprobe", 0]["per_call"]["median"] > rows["baseline", 0]["per_call"]["median"]
+
+
+def test_ansible_shows_the_fact(host: Host) -> None:
+    shown = host.ansible("setup", "filter=ansible_local gather_subset=!all", check=False)
+    assert shown["ansible_facts"]["ansible_local"]["fetchbpf"]["schema"] == 1

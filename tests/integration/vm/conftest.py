@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, The fetchbpf.fleet authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guests of the lab for tests, apart from the lab that a user may have running.
+
+``FETCHBPF_TEST_ARTIFACT`` names the kernel artifact to install, else the newest of the cache is taken.
+``FETCHBPF_TEST_GUEST`` names the guest of inventories/lab to use, else fetchbpf-bookworm.
+``FETCHBPF_TEST_IMAGE`` is a base image to take as it is; without it the lab makes the one that its recipe asks for.
+``FETCHBPF_TEST_KEEP=1`` leaves the guest running afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import guest as guests
+import pytest
+from guest import CACHE, Guest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the steps of a long test appear while it runs."""
+    guests.capture = config.pluginmanager.getplugin("capturemanager")
+
+
+@pytest.fixture(scope="session")
+def artifact() -> Path:
+    """The kernel that is installed, made by kernel_build."""
+    named = os.environ.get("FETCHBPF_TEST_ARTIFACT")
+    found = [Path(named)] if named else [path.parent for path in (CACHE / "artifacts").glob("*/manifest.json")]
+    if not found:
+        pytest.skip(f"no kernel artifact in {CACHE}/artifacts; run make deploy first, or set FETCHBPF_TEST_ARTIFACT")
+    return max(found, key=lambda path: (path / "manifest.json").stat().st_mtime)
+
+
+@pytest.fixture(scope="module")
+def guest(artifact: Path) -> Iterator[Guest]:
+    """A guest with a fresh disk; it ends with the module."""
+    name = os.environ.get("FETCHBPF_TEST_GUEST", "fetchbpf-bookworm")
+    guest = Guest(name, CACHE / "lab/integration", artifact)
+    guest.playbook("playbooks/lab_down.yml", limit=False)
+    image = os.environ.get("FETCHBPF_TEST_IMAGE")
+    up = guest.playbook("tests/integration/vm/up.yml" if image else "playbooks/lab_up.yml", limit=False, image=image)
+    assert "failed=0" in up.output, up.output
+    yield guest
+    if not os.environ.get("FETCHBPF_TEST_KEEP"):
+        guest.playbook("playbooks/lab_down.yml", limit=False)

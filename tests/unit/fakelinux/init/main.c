@@ -1,0 +1,1 @@
+int main_value(void) { return 1; }

@@ -1,0 +1,4 @@
+int fork_value(void)
+{
+	return 2;
+}
