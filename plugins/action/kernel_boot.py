@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
@@ -164,7 +165,9 @@ class ActionModule(ActionBase):
         """Return the first boot that is not ``before``, None if there is none in time."""
         start = time.monotonic()
         reported = start
-        self._connection.set_option("timeout", LOOK_TIMEOUT)
+        # Not every connection plugin has a timeout to set.
+        with contextlib.suppress(AnsibleError, KeyError):
+            self._connection.set_option("timeout", LOOK_TIMEOUT)
         while time.monotonic() - start < self._args["boot_timeout"]:
             time.sleep(POLL)
             boot = self._look(fresh=True)

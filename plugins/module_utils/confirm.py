@@ -74,7 +74,7 @@ def remove(target: Target) -> bool:
     if not target.exists(TIMER) and not os.path.islink(target.path(LINK)):
         return False
     if target.argument(TRIAL_WORD):
-        # A failure shows in the caller's check of is-active, the file goes anyway.
+        # Should it not stop, the host reboots once more, into whatever its default is by then.
         target.run(["systemctl", "stop", "fetchbpf-confirm.timer"])
     for path in (LINK, TIMER, SERVICE):
         target.remove(path)

@@ -171,6 +171,8 @@ class Rollout:
         """Repair what someone took away from under a promoted kernel that runs."""
         result = Result("promoted", wanted.release)
         assert self.state.known_good
+        if self._missing_file(self.state.known_good):
+            self._replace_known_good(result)
         result.known_good = self.state.known_good["release"]
         script = self.target.read(MENU_SCRIPT)
         if script != grub.MENU_SCRIPT or not os.access(self.target.path(MENU_SCRIPT), os.X_OK):
@@ -185,7 +187,22 @@ class Rollout:
             self.target.write(MENU_SCRIPT, grub.MENU_SCRIPT, 0o755)
             if stale:
                 self._update_grub()
+            self.state.save()
         return result
+
+    def _missing_file(self, kernel: dict[str, Any]) -> str | None:
+        """Return a kernel file that the remembered entry loads and that is not in /boot."""
+        names = grub.Entry.from_dict(kernel["entry"]).kernel_files
+        return next((f"/boot/{name}" for name in names if not self.target.exists(f"/boot/{name}")), None)
+
+    def _replace_known_good(self, result: Result) -> None:
+        """Fall back to the distribution's newest kernel when the known-good one was uninstalled."""
+        for entry in grub.parse_menu(self.target.read(GRUB_CFG)):
+            release = entry.release
+            if release and release not in self.state.kernels and not entry.is_recovery:
+                self.state.known_good = self.state.baseline = remembered(release, entry)
+                result.act(f"fall back to {release} from now on, the known-good kernel was uninstalled")
+                return
 
     def _running_entry(self) -> dict[str, Any]:
         """Return the known-good kernel: the running one and its menu entry, exactly."""
@@ -201,10 +218,11 @@ class Rollout:
                 f"{GRUB_CFG} has no entry that boots exactly the running kernel {release}, "
                 "so there would be nothing to go back to; run update-grub and see that its vmlinuz is in /boot"
             )
-        missing = [name for name in entry.kernel_files if not self.target.exists(f"/boot/{name}")]
+        known_good = remembered(release, entry)
+        missing = self._missing_file(known_good)
         if missing:
-            raise FleetError(f"/boot/{missing[0]} of the running kernel is missing, so there is nothing to go back to")
-        return remembered(release, entry)
+            raise FleetError(f"{missing} of the running kernel is missing, so there is nothing to go back to")
+        return known_good
 
     def _check_files(self, wanted: Wanted) -> None:
         """Refuse to overwrite a kernel of the same release that no package of ours owns."""
@@ -486,10 +504,9 @@ class Rollout:
     def _kernel_to_keep(self, going: list[str]) -> dict[str, Any]:
         for kernel in (self.state.known_good, self.state.baseline):
             if kernel and kernel["release"] not in going:
-                entry = grub.Entry.from_dict(kernel["entry"])
-                missing = [name for name in entry.kernel_files if not self.target.exists(f"/boot/{name}")]
+                missing = self._missing_file(kernel)
                 if missing:
-                    raise FleetError(f"/boot/{missing[0]} is missing, it is the kernel to go back to; install it again")
+                    raise FleetError(f"{missing} is missing, it is the kernel to go back to; install it again")
                 return kernel
         if self.target.release not in going:
             return self._running_entry()

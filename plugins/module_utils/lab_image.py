@@ -112,6 +112,8 @@ _FILES = {
     ),
     "etc/initramfs-tools/conf.d/fetchbpf-lab": "COMPRESS=zstd\nCOMPRESSLEVEL=1\nRESUME=none\n",
     "etc/hosts": "127.0.0.1 localhost\n",
+    # Not the name of the machine that makes the image.
+    "etc/hostname": "fetchbpf-lab\n",
     "etc/resolv.conf": "nameserver 10.0.2.3\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
 }

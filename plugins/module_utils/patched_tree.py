@@ -77,8 +77,9 @@ class PatchedTree:
             # Nothing to write, so no need to wait for a build that uses the tree.
             return _UNCHANGED
         with locked(self.tree.with_name(f"{self.tree.name}.lock"), f"the tree {self.tree}", _WAIT_SECONDS, self._tick):
-            for stale in self.tree.parent.glob(f".{self.tree.name}.*"):
-                remove(stale)
+            for stale in ("new", "scratch-*"):
+                for path in self.tree.parent.glob(f".{self.tree.name}.{stale}"):
+                    remove(path)
             return self._sync(series, discard_edits, dry_run)
 
     def _sync(self, series: Series, discard_edits: bool, dry_run: bool) -> TreeUpdate:

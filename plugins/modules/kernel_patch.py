@@ -44,7 +44,7 @@ options:
     type: bool
     default: false
   progress_file:
-    description: Where the module says how far it is.
+    description: Where the module says how far it is; set by the action plugin of the same name.
     type: path
 author:
   - The fetchbpf.fleet authors (@fetchbpf)

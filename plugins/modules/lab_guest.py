@@ -26,7 +26,7 @@ options:
   name:
     description:
       - Name of the guest, also its host name.
-      - May be left out with O(state=info) and O(state=absent), which then mean all guests of O(lab_dir).
+      - May be left out with O(state=absent), which then means all guests of O(lab_dir).
     type: str
   lab_dir:
     description: Folder of the lab's guests.
@@ -39,9 +39,8 @@ options:
       - V(stopped) powers it down and keeps its disk.
       - V(reset) presses the reset button, as a rescue of a guest that hangs; one that does not run is started.
       - V(absent) ends it and removes its files.
-      - V(info) only tells.
     type: str
-    choices: [started, stopped, reset, absent, info]
+    choices: [started, stopped, reset, absent]
     default: started
   image:
     description: Base image; required with O(state=started) for a guest that does not exist.
@@ -82,13 +81,12 @@ options:
     description: Seconds to wait for an answer, each of at most two times.
     type: int
     default: 300
-  console_lines:
-    description: How many of the console's last lines O(state=info) returns.
-    type: int
-    default: 0
   progress_file:
     description: Where the module says how far it is; set by the action plugin of the same name.
     type: path
+seealso:
+  - module: fetchbpf.fleet.lab_guest_info
+  - module: fetchbpf.fleet.lab_image
 author:
   - The fetchbpf.fleet authors (@fetchbpf)
 """
@@ -116,52 +114,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 guests:
-  description: The guest, or all guests of O(lab_dir) when no O(name) is given.
+  description:
+    - The guest, or all guests of O(lab_dir) without O(name), as M(fetchbpf.fleet.lab_guest_info) tells of them.
   returned: success
   type: list
   elements: dict
-  contains:
-    name:
-      description: Name of the guest.
-      type: str
-      sample: fetchbpf-bookworm
-    state:
-      description: One of V(running), V(stopped), V(crashed) (it ended without having been stopped), V(absent).
-      type: str
-      sample: running
-    pid:
-      description: Process id of its QEMU, if it runs.
-      type: int
-      sample: 4711
-    port:
-      description: Port of its ssh server on 127.0.0.1.
-      type: int
-      sample: 22221
-    accel:
-      description: How it is run.
-      type: str
-      sample: tcg
-    image:
-      description: Its base image.
-      type: str
-      sample: /home/me/.cache/fetchbpf/images/bookworm-bios-3f0c1b9e6a42.qcow2
-    dir:
-      description: Folder with its files.
-      type: str
-      sample: /home/me/.cache/fetchbpf/lab/default/fetchbpf-bookworm
-    console_log:
-      description: Path of the console log.
-      type: str
-      sample: /home/me/.cache/fetchbpf/lab/default/fetchbpf-bookworm/console.log
-    summary:
-      description: All that in one line.
-      type: str
-      sample: "fetchbpf-bookworm: running, ssh on port 22221, console /srv/lab/fetchbpf-bookworm/console.log"
-    console:
-      description: The last O(console_lines) lines of the console.
-      type: list
-      elements: str
-      sample: ["Debian GNU/Linux 12 fetchbpf-bookworm ttyS0"]
+  sample:
+    - name: fetchbpf-bookworm
+      state: running
+      pid: 4711
+      port: 22221
 done:
   description: What was done to have the guest in its state; empty if nothing.
   returned: success
@@ -293,12 +255,12 @@ def run(module: AnsibleModule) -> dict:
     name = params["name"]
     if name and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
         raise FleetError(f"guest name {name!r} is no host name: use small letters, digits and hyphens")
-    if not name and params["state"] not in ("info", "absent"):
+    if not name and params["state"] != "absent":
         raise FleetError(f"state {params['state']} needs a name")
     states = {"started": started, "reset": reset, "stopped": stopped, "absent": absent}
-    result: dict[str, Any] = states[params["state"]](module, lab_dir) if params["state"] in states else {"done": ""}
+    result: dict[str, Any] = states[params["state"]](module, lab_dir)
     names = [name] if name else lab_guest.names(lab_dir)
-    result["guests"] = [lab_guest.info(lab_dir / each, params["console_lines"]) for each in names]
+    result["guests"] = [lab_guest.info(lab_dir / each) for each in names]
     result["changed"] = bool(result["done"]) or result.get("starts", 1) > 1
     return result
 
@@ -310,7 +272,7 @@ def main() -> None:
             "lab_dir": {"type": "path", "required": True},
             "state": {
                 "type": "str",
-                "choices": ["started", "stopped", "reset", "absent", "info"],
+                "choices": ["started", "stopped", "reset", "absent"],
                 "default": "started",
             },
             "image": {"type": "path"},
@@ -323,7 +285,6 @@ def main() -> None:
             "icount": {"type": "bool", "default": False},
             "wait": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
-            "console_lines": {"type": "int", "default": 0},
             "progress_file": {"type": "path"},
         },
         supports_check_mode=True,

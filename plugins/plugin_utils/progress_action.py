@@ -28,6 +28,8 @@ class ProgressAction(ActionBase):
 
     # Seconds between two looks at the progress file; each look is one command on the host.
     poll_seconds = 5.0
+    # Seconds between two lines about the same step.
+    print_seconds = 20.0
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -55,18 +57,20 @@ class ProgressAction(ActionBase):
             self._low_level_execute_command(f"rm -f {shlex.quote(path)}")
 
     def _watch(self, path: str, label: str, stop: threading.Event) -> None:
-        last = ""
+        printed, step, waited = "", "", 0.0
         while not stop.wait(self.poll_seconds):
+            waited += self.poll_seconds
             result = self._low_level_execute_command(f"cat {shlex.quote(path)} 2>/dev/null || true")
-            line = self._line(result.get("stdout", ""))
-            if line and line != last:
+            state = self._state(result.get("stdout", ""))
+            line = render(state) if state else ""
+            if line and line != printed and (state["step"] != step or waited >= self.print_seconds):
                 display.display(f"{label}: {line}")
-                last = line
+                printed, step, waited = line, state["step"], 0.0
 
     @staticmethod
-    def _line(text: str) -> str:
-        """Return the line to print, or nothing for a file not written yet."""
+    def _state(text: str) -> dict[str, Any]:
+        """Return what the module wrote, or nothing for a file not written yet."""
         try:
-            return render(json.loads(text))
-        except (ValueError, KeyError, TypeError):
-            return ""
+            return json.loads(text)
+        except ValueError:
+            return {}

@@ -48,7 +48,15 @@ class Guest:
         self.release: str = self.manifest["release"]
         suite, boot = ("trixie", "uefi") if name.endswith("trixie") else ("bookworm", "bios")
         lab = [{"name": name, "suite": suite, "boot": boot, "port": PORT}]
-        self.variables = {"lab_guests": lab, "lab_dir": str(directory), "kernel_install_artifact": str(artifact)}
+        self.variables = {
+            "lab_guests": lab,
+            "lab_dir": str(directory),
+            "kernel_install_artifact": str(artifact),
+            # Only what hangs waits for so long; a busy machine must not fail the tests.
+            "kernel_install_boot_timeout": 900,
+            "kernel_install_confirm_timeout": 900,
+            "kernel_install_health_timeout": 300,
+        }
 
     def playbook(self, path: Path | str, *arguments: str, limit: bool = True, **variables: Any) -> Play:
         """Run a playbook of the checkout, or a file, with these variables; its steps appear on the terminal."""

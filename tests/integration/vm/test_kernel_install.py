@@ -52,6 +52,17 @@ def test_a_boot_without_room_is_refused_with_both_numbers(guest: Guest, old: str
     assert guest.snapshot() == before
 
 
+def test_a_second_run_at_the_same_time_is_refused(guest: Guest, before: dict[str, str]) -> None:
+    guest.run("setsid flock /run/lock/fetchbpf-kernel.lock sleep 300 > /dev/null 2>&1 & echo $! > /run/lock/holder")
+    try:
+        play = guest.install()
+    finally:
+        guest.run("kill -- -$(cat /run/lock/holder); rm /run/lock/holder")
+    assert play.failed
+    assert "another run is changing this host's kernels right now" in play.output
+    assert guest.snapshot() == before
+
+
 def test_a_wrong_root_is_back_by_itself_with_the_reason(guest: Guest, old: str, before: dict[str, str]) -> None:
     play = guest.install(kernel_install_cmdline="root=/dev/nowhere")
     assert play.failed
@@ -87,7 +98,7 @@ def test_a_hang_after_mounting_root_is_reset_once(guest: Guest, old: str) -> Non
     guest.run(
         "printf '#!/bin/sh\\nwhile :; do sleep 1000; done\\n' > /usr/local/sbin/hang; chmod 755 /usr/local/sbin/hang"
     )
-    play = guest.install(kernel_install_cmdline="init=/usr/local/sbin/hang", kernel_install_boot_timeout=100)
+    play = guest.install(kernel_install_cmdline="init=/usr/local/sbin/hang", kernel_install_boot_timeout=200)
     guest.run("rm /usr/local/sbin/hang")
     assert "running the rescue command" in play.output
     assert f"the host is back on {old} after" in play.output
@@ -97,7 +108,6 @@ def test_a_trial_nobody_can_confirm_is_left_by_its_timer(guest: Guest, old: str)
     play = guest.install(
         kernel_install_cmdline="systemd.mask=ssh.service",
         kernel_install_confirm_timeout=40,
-        kernel_install_boot_timeout=300,
         kernel_install_rescue_command=[],
     )
     assert f"the host is back on {old} after" in play.output

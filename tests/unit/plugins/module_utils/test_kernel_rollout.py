@@ -286,6 +286,19 @@ def test_arguments_that_the_admin_changes_for_all_kernels_reach_the_promoted_one
     assert "audit=1" in host.text("/proc/cmdline")
 
 
+def test_an_uninstalled_known_good_kernel_is_replaced_by_another_of_the_distribution(host: FakeHost) -> None:
+    deploy(host)
+    host.reboot()
+    host.at(f"/boot/vmlinuz-{OLD}").unlink()
+    host.add_kernel("6.1.0-58-cloud-amd64")
+    host.update_grub()
+    result = host.rollout().stage(host.wanted(), None, None, 300)
+    assert (result.status, result.changed, result.known_good) == ("promoted", True, "6.1.0-58-cloud-amd64")
+    assert grub.parse_menu(host.text(MENU))[0].release == "6.1.0-58-cloud-amd64"
+    assert host.reboot() == f"fetchbpf-{NEW}"
+    assert host.rollout().stage(host.wanted(), None, None, 300).changed is False
+
+
 def test_a_kernel_that_is_not_on_trial_is_not_promoted(host: FakeHost) -> None:
     with pytest.raises(FleetError, match="is not on trial"):
         host.rollout().promote(NEW)
