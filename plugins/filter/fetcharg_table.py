@@ -13,7 +13,7 @@ name: fetcharg_table
 short_description: Lay out the fetcharg benchmark of many hosts as a table
 version_added: "0.1.0"
 description:
-  - Takes C(hostvars) and returns the text of one table a unit, host by probe kind by number of fetchargs.
+  - Takes C(hostvars) and returns the text of one table a unit, host by probe kind, mode and number of fetchargs.
 options:
   _input:
     description: Variables by host name; C(probe_bench_result) of each host is read.
@@ -40,7 +40,7 @@ _value:
   type: str
 """
 
-_HEAD = ("host", "kernel", "probe", "0 args", "+1 arg", "+2 args", "+3 args")
+_HEAD = ("host", "kernel", "probe", "mode", "0 args", "+1 arg", "+2 args", "+3 args")
 # The emulator's clock is not the host's: say so wherever its numbers are shown.
 _EMULATED = ("qemu",)
 
@@ -58,14 +58,14 @@ def _cell(row: dict[str, Any] | None, field: str) -> str:
 
 
 def _rows(host: str, fact: dict[str, Any]) -> list[tuple[str, ...]]:
-    by_variant = {(row["kind"], row["nargs"]): row for row in fact["fetcharg"]["rows"]}
-    kinds = list(dict.fromkeys(row["kind"] for row in fact["fetcharg"]["rows"]))
+    rows = fact["fetcharg"]["rows"]
+    by_variant = {(row["kind"], row["mode"], row["nargs"]): row for row in rows}
     kernel = fact["environment"]["kernel"]
     table = []
-    for kind in kinds:
-        cells = [_cell(by_variant.get((kind, 0)), "per_call")]
-        cells += [_cell(by_variant.get((kind, count)), "overhead") for count in (1, 2, 3)]
-        table.append((host, kernel, kind, *cells))
+    for kind, mode in dict.fromkeys((row["kind"], row["mode"]) for row in rows):
+        cells = [_cell(by_variant.get((kind, mode, 0)), "per_call")]
+        cells += [_cell(by_variant.get((kind, mode, count)), "overhead") for count in (1, 2, 3)]
+        table.append((host, kernel, kind, mode, *cells))
     return table
 
 
@@ -91,9 +91,9 @@ def fetcharg_table(hostvars: Mapping[str, Any], hosts: list[str]) -> str:
     lines = []
     for unit, rows in by_unit.items():
         lines.append(
-            f"Cost of fetchargs, {unit} per call: median [95 % confidence interval]; '0 args' is the whole call with the"
+            f"Cost of fetchargs, {unit} per call: median [95 % confidence interval]; '0 args' is the whole call with"
         )
-        lines.append("event on, '+N args' what N fetchargs add to it; '~' marks a noisy row.")
+        lines.append("the event on, '+N args' what N fetchargs add to it; '~' marks a noisy row.")
         lines += _layout(rows) + [""]
     return "\n".join(lines + missing).rstrip()
 

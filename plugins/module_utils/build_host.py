@@ -38,6 +38,7 @@ BUILD = (
     Need("perl", "perl"),
     Need("depmod", "kmod"),
     Need("dpkg-deb", "dpkg"),
+    Need("stdio.h", "libc6-dev"),
     Need("libelf.h", "libelf-dev"),
     Need("openssl/opensslv.h", "libssl-dev"),
 )
@@ -63,14 +64,19 @@ def build_needs(cross_compile: str = "", ccache: bool = True, values: dict[str, 
     return needs
 
 
+def missing(needs: Iterable[Need]) -> dict[str, list[str]]:
+    """Return ``missing`` items, in order, and the ``missing_packages`` with them, sorted."""
+    lacking = [need for need in needs if not need.met()]
+    packages = sorted({need.package for need in lacking})
+    return {"missing": [need.item for need in lacking], "missing_packages": packages}
+
+
 def require(needs: Iterable[Need]) -> None:
     """Raise one FleetError that names all that is missing and the packages to install."""
-    missing = [need for need in needs if not need.met()]
-    if missing:
-        packages = sorted({need.package for need in missing})
+    found = missing(needs)
+    if found["missing"]:
         raise FleetError(
-            f"this build host lacks {', '.join(need.item for need in missing)}; install the packages "
-            f"{' '.join(packages)} or set kernel_build_install_packages: true",
-            missing=[need.item for need in missing],
-            missing_packages=packages,
+            f"this build host lacks {', '.join(found['missing'])}; install the packages "
+            f"{' '.join(found['missing_packages'])} or set kernel_build_install_packages: true",
+            **found,
         )

@@ -10,8 +10,8 @@ module: kernel_build_host
 short_description: See that a host has what a kernel build needs
 version_added: "0.1.0"
 description:
-  - Fails with one message that names all commands and headers that are missing and the Debian packages they come from.
-    Run it before anything is fetched.
+  - Fails with one message that names all commands and headers that are missing and the Debian packages they come from,
+    or only returns them. Run it before anything is fetched.
 attributes:
   check_mode:
     support: full
@@ -28,6 +28,10 @@ options:
     description: Whether the build is going to use ccache.
     type: bool
     default: true
+  fail:
+    description: Fail if something is missing.
+    type: bool
+    default: true
 author:
   - The fetchbpf.fleet authors (@fetchbpf)
 """
@@ -38,29 +42,27 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-compiler:
-  description: First line of C(gcc --version).
-  returned: success
-  type: str
-  sample: gcc (Debian 12.2.0-14) 12.2.0
 missing:
   description: Commands and headers that are missing.
-  returned: failure
+  returned: always
   type: list
   elements: str
   sample: [bison, libelf.h]
 missing_packages:
   description: Debian packages to install.
-  returned: failure
+  returned: always
   type: list
   elements: str
   sample: [bison, libelf-dev]
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import build_needs, require
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import (
+    build_needs,
+    missing,
+    require,
+)
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.kbuild import compiler_text
 
 
 def main() -> None:
@@ -69,15 +71,17 @@ def main() -> None:
         argument_spec={
             "cross_compile": {"type": "str", "default": ""},
             "ccache": {"type": "bool", "default": True},
+            "fail": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
+    needs = build_needs(module.params["cross_compile"], module.params["ccache"])
     try:
-        require(build_needs(module.params["cross_compile"], module.params["ccache"]))
-        compiler = compiler_text(module.params["cross_compile"])
+        if module.params["fail"]:
+            require(needs)
     except FleetError as exc:
         module.fail_json(msg=str(exc), **exc.details)
-    module.exit_json(changed=False, compiler=compiler)
+    module.exit_json(changed=False, **missing(needs))
 
 
 if __name__ == "__main__":

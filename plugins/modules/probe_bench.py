@@ -13,6 +13,8 @@ description:
   - Loads the micro-benchmark that was built with the running kernel (package C(fetchbpf-tools-RELEASE)), times a
     function and a trace event with kprobe, fprobe and eprobe events of 0 to 3 fetchargs, and writes the result to a
     local fact file, so that it is C(ansible_local.fetchbpf) from then on.
+  - Where the kernel has the trace option C(disable_bpf), every row is measured with the fetchargs' BPF program (mode
+    C(bpf)) and with the interpreter of fetch instructions (mode C(legacy)).
   - A result for the same kernel, the same parameters and the same tool is not measured again.
 attributes:
   check_mode:
@@ -74,6 +76,7 @@ fact:
       rounds: 10
       rows:
         - kind: kprobe
+          mode: bpf
           nargs: 1
           supported: true
           per_call: {median: 121.5, low: 120.9, high: 122.4}
@@ -94,6 +97,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import Fleet
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.process import run_watched
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.statistics import median_interval
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.tracefs import find_tracefs
 
 SCHEMA = 1
 # A confidence interval wider than this share of the median makes a row noisy.
@@ -115,10 +119,10 @@ def summarise(raw: dict[str, Any]) -> list[dict[str, Any]]:
     that slow drift of the host cancels out.
     """
     loops = raw["loops"]
-    bare = {row["kind"]: row["ns"] for row in raw["results"] if row["nargs"] == 0 and row["supported"]}
+    bare = {(row["kind"], row["mode"]): row["ns"] for row in raw["results"] if row["nargs"] == 0 and row["supported"]}
     rows = []
     for row in raw["results"]:
-        entry = {key: row[key] for key in ("kind", "nargs", "args", "supported", "reason")}
+        entry = {key: row[key] for key in ("kind", "mode", "nargs", "args", "supported", "reason")}
         if row["supported"]:
             per_call = [total / loops for total in row["ns"]]
             entry["per_call"] = interval(per_call)
@@ -126,10 +130,9 @@ def summarise(raw: dict[str, Any]) -> list[dict[str, Any]]:
             entry["noisy"] = (
                 entry["per_call"]["high"] - entry["per_call"]["low"] > NOISY_SHARE * entry["per_call"]["median"]
             )
-            if row["nargs"] > 0 and row["kind"] in bare:
-                entry["overhead"] = interval(
-                    [(mine - zero) / loops for mine, zero in zip(row["ns"], bare[row["kind"]])]
-                )
+            zeros = bare.get((row["kind"], row["mode"]))
+            if row["nargs"] > 0 and zeros:
+                entry["overhead"] = interval([(mine - zero) / loops for mine, zero in zip(row["ns"], zeros)])
         rows.append(entry)
     return rows
 
@@ -152,7 +155,14 @@ def write_fact(path: str, fact: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def run_tool(tool: str, loops: int, rounds: int, progress: Progress) -> dict[str, Any]:
+def available_modes(tracefs: str) -> list[str]:
+    """Return the ways to fetch arguments that this kernel can be asked to compare."""
+    if os.path.exists(os.path.join(tracefs, "options", "disable_bpf")):
+        return ["bpf", "legacy"]
+    return ["default"]
+
+
+def run_tool(tool: str, loops: int, rounds: int, modes: list[str], progress: Progress) -> dict[str, Any]:
     """Run the benchmark script and return its JSON; FleetError carries what it said."""
 
     def on_message(line: str) -> None:
@@ -160,7 +170,8 @@ def run_tool(tool: str, loops: int, rounds: int, progress: Progress) -> dict[str
         if match:
             progress.update("measure", done=int(match[1]), total=int(match[2]), unit="rounds")
 
-    command = ["/bin/sh", tool, "--loops", str(loops), "--rounds", str(rounds), "--json", "-"]
+    command = ["/bin/sh", tool, "--loops", str(loops), "--rounds", str(rounds)]
+    command += ["--modes", ",".join(modes), "--json", "-"]
     done = run_watched(command, on_message)
     if done.returncode != 0:
         last = " / ".join(done.stderr.strip().splitlines()[-5:])
@@ -186,6 +197,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
                 "msg": f"kernel {release} has no benchmark yet; it would be measured after the install",
             }
         raise FleetError(f"{tool} is missing: kernel {release} was not installed with its fetchbpf-tools package")
+    modes = available_modes(find_tracefs() or "/sys/kernel/tracing")
     with open(tool, "rb") as handle:
         key = {
             "kernel": release,
@@ -193,6 +205,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
             "series_hash": params["series_hash"],
             "loops": params["loops"],
             "rounds": params["rounds"],
+            "modes": modes,
             "tool": hashlib.sha256(handle.read()).hexdigest(),
         }
     known = read_fact(params["fact_file"])
@@ -206,7 +219,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     if loaded.returncode != 0:
         raise FleetError(f"modprobe fetcharg_bench failed: {loaded.stderr.strip()}")
     try:
-        raw = run_tool(tool, params["loops"], params["rounds"], progress)
+        raw = run_tool(tool, params["loops"], params["rounds"], modes, progress)
     finally:
         subprocess.run(["modprobe", "-r", "fetcharg_bench"], capture_output=True, check=False)
     fact = {

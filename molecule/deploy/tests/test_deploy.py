@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -44,6 +45,13 @@ def test_the_new_kernel_is_the_default_and_the_old_one_the_fallback(host: Host) 
     assert not host.service("fetchbpf-confirm.timer").is_running
 
 
+def test_the_declared_events_run_compiled(host: Host) -> None:
+    lines = host.file("/sys/kernel/tracing/fetcharg_bpf").content_string.splitlines()
+    jited = [line.split()[0] for line in lines if " jited=1 " in line]
+    declared = host.ansible.get_variables()["probe_events_list"]
+    assert {f"fetchbpf/{event['name']}" for event in declared} <= set(jited), lines
+
+
 def test_no_unit_failed(host: Host) -> None:
     assert host.check_output("systemctl --failed --no-legend --plain") == ""
 
@@ -70,15 +78,16 @@ def test_events_record_what_they_were_declared_to_fetch(host: Host) -> None:
 def test_the_fact_has_every_kind_and_number_of_fetchargs(fact: dict[str, Any], host: Host) -> None:
     assert fact["schema"] == 1
     assert fact["environment"]["kernel"] == host.check_output("uname -r")
-    rows = {(row["kind"], row["nargs"]): row for row in fact["fetcharg"]["rows"]}
+    rows = {(row["kind"], row["mode"], row["nargs"]): row for row in fact["fetcharg"]["rows"]}
     for kind in ("kprobe", "fprobe", "eprobe"):
-        for count in range(4):
-            row = rows[kind, count]
+        for mode, count in itertools.product(("bpf", "legacy"), range(4)):
+            row = rows[kind, mode, count]
             assert row["supported"], row
             assert len(row["samples"]) == fact["fetcharg"]["rounds"]
             assert row["per_call"]["low"] <= row["per_call"]["median"] <= row["per_call"]["high"]
     # The probe itself costs something, or nothing was measured.
-    assert rows["kprobe", 0]["per_call"]["median"] > rows["baseline", 0]["per_call"]["median"]
+    bare = rows["baseline", "default", 0]["per_call"]["median"]
+    assert rows["kprobe", "bpf", 0]["per_call"]["median"] > bare
 
 
 def test_ansible_shows_the_fact(host: Host) -> None:

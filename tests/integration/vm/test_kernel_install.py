@@ -9,6 +9,8 @@ tests leave a kernel that is installed and not promoted, and the last ones remov
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from guest import Guest, report
 
@@ -36,7 +38,7 @@ def assert_default_is(guest: Guest, ident: str) -> None:
 def test_check_mode_changes_nothing_and_says_what_it_would_do(guest: Guest, old: str, before: dict[str, str]) -> None:
     play = guest.install("--check", "--diff")
     assert play.recap["changed"] == 2
-    assert f"would install linux-image-{guest.release}" in play.output
+    assert re.search(rf"would install .*linux-image-{re.escape(guest.release)} ", play.output)
     assert f"would boot {guest.release} once" in play.output
     assert guest.snapshot() == before
 

@@ -14,9 +14,23 @@ table = FilterModule().filters()["fetcharg_table"]
 def fact(unit: str = "ns", virtualisation: str = "none", **changes: Any) -> dict[str, Any]:
     value = {"median": 7.12, "low": 6.8, "high": 7.5}
     rows = [
-        {"kind": "kprobe", "nargs": 0, "supported": True, "per_call": {"median": 100.0, "low": 99.0, "high": 101.0}},
-        {"kind": "kprobe", "nargs": 1, "supported": True, "per_call": value, "overhead": value, "noisy": True},
-        {"kind": "fprobe", "nargs": 0, "supported": False, "reason": "no fprobe events"},
+        {
+            "kind": "kprobe",
+            "mode": "bpf",
+            "nargs": 0,
+            "supported": True,
+            "per_call": {"median": 100.0, "low": 99.0, "high": 101.0},
+        },
+        {
+            "kind": "kprobe",
+            "mode": "bpf",
+            "nargs": 1,
+            "supported": True,
+            "per_call": value,
+            "overhead": value,
+            "noisy": True,
+        },
+        {"kind": "fprobe", "mode": "bpf", "nargs": 0, "supported": False, "reason": "no fprobe events"},
     ]
     environment = {"kernel": "6.12.1-x", "virtualisation": virtualisation}
     return {"probe_bench_result": {"unit": unit, "environment": environment, "fetcharg": {"rows": rows}} | changes}
@@ -24,8 +38,8 @@ def fact(unit: str = "ns", virtualisation: str = "none", **changes: Any) -> dict
 
 def test_one_row_for_each_probe_kind_of_each_host() -> None:
     text = table({"a": fact(), "b": fact()}, ["a", "b"])
-    assert text.count("kprobe  100.0 [99.0 101.0]  7.1 [6.8 7.5] ~") == 2
-    assert text.count("fprobe  not supported") == 2
+    assert text.count("kprobe  bpf   100.0 [99.0 101.0]  7.1 [6.8 7.5] ~") == 2
+    assert text.count("fprobe  bpf   not supported") == 2
 
 
 def test_units_are_never_mixed() -> None:

@@ -102,9 +102,12 @@ def test_a_missing_build_dependency_is_said_before_anything(bench: Bench, monkey
     assert run_module(kernel_build_host, {})["msg"] == result["msg"]
 
 
-def test_a_host_that_has_all_is_ok(bench: Bench) -> None:
-    result = run_module(kernel_build_host, {})
-    assert (result["changed"], result["compiler"][:3]) == (False, "gcc")
+def test_what_is_missing_can_be_asked_for_without_failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_host.Need, "met", lambda need: need.item != "bison")
+    result = run_module(kernel_build_host, {"fail": False})
+    assert (result["changed"], result["missing"], result["missing_packages"]) == (False, ["bison"], ["bison"])
+    monkeypatch.setattr(build_host.Need, "met", lambda need: True)
+    assert run_module(kernel_build_host, {})["missing_packages"] == []
 
 
 def test_an_unknown_architecture_is_named(bench: Bench) -> None:

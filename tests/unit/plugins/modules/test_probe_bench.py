@@ -15,8 +15,16 @@ from ansible_collections.fetchbpf.fleet.plugins.modules import probe_bench
 
 
 def raw() -> dict[str, Any]:
-    def row(kind: str, nargs: int, ns: list[int], supported: bool = True) -> dict[str, Any]:
-        return {"kind": kind, "nargs": nargs, "args": "", "ns": ns, "supported": supported, "reason": ""}
+    def row(kind: str, nargs: int, ns: list[int], supported: bool = True, mode: str = "bpf") -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "mode": mode,
+            "nargs": nargs,
+            "args": "",
+            "ns": ns,
+            "supported": supported,
+            "reason": "",
+        }
 
     return {
         "loops": 10,
@@ -28,6 +36,9 @@ def raw() -> dict[str, Any]:
             row("kprobe", 1, [1050, 1150, 1250, 1350, 1450, 1550]),
             row("fprobe", 0, [], supported=False),
             row("fprobe", 1, [], supported=False),
+            # Another mode has an event without arguments of its own.
+            row("kprobe", 0, [100, 100, 100, 100, 100, 100], mode="legacy"),
+            row("kprobe", 1, [180, 180, 180, 180, 180, 180], mode="legacy"),
         ],
     }
 
@@ -36,13 +47,15 @@ def test_overhead_pairs_the_rounds_so_that_drift_cancels_out() -> None:
     rows = probe_bench.summarise(raw())
     assert rows[1]["overhead"] == {"median": 5.0, "low": 5.0, "high": 5.0}
     assert rows[1]["per_call"]["median"] == 130.0
+    assert rows[5]["overhead"] == {"median": 8.0, "low": 8.0, "high": 8.0}
     assert rows[1]["noisy"]
+    assert not rows[5]["noisy"]
     assert rows[1]["samples"] == [1050, 1150, 1250, 1350, 1450, 1550]
 
 
 def test_an_unsupported_row_stays_a_row_without_numbers() -> None:
     rows = probe_bench.summarise(raw())
-    assert len(rows) == 4
+    assert len(rows) == 6
     assert not rows[3]["supported"]
     assert "per_call" not in rows[3]
 
@@ -63,11 +76,18 @@ def test_the_tool_reports_rounds_and_its_failure_is_shown(tmp_path: Path) -> Non
     tool = tmp_path / "tool.sh"
     progress = tmp_path / "progress"
     tool.write_text('echo "round 2/3" >&2\necho \'{"loops": 1}\'\n')
-    assert probe_bench.run_tool(str(tool), 1, 3, Progress(str(progress))) == {"loops": 1}
+    assert probe_bench.run_tool(str(tool), 1, 3, ["default"], Progress(str(progress))) == {"loops": 1}
     assert json.loads(progress.read_text())["done"] == 2
     tool.write_text("echo cannot create event >&2\nexit 3\n")
     with pytest.raises(FleetError, match="exit code 3: cannot create event"):
-        probe_bench.run_tool(str(tool), 1, 3, Progress(None))
+        probe_bench.run_tool(str(tool), 1, 3, ["default"], Progress(None))
     tool.write_text("echo no json\n")
     with pytest.raises(FleetError, match="printed no JSON"):
-        probe_bench.run_tool(str(tool), 1, 3, Progress(None))
+        probe_bench.run_tool(str(tool), 1, 3, ["default"], Progress(None))
+
+
+def test_modes_are_compared_where_the_kernel_can(tmp_path: Path) -> None:
+    assert probe_bench.available_modes(str(tmp_path)) == ["default"]
+    (tmp_path / "options").mkdir()
+    (tmp_path / "options" / "disable_bpf").touch()
+    assert probe_bench.available_modes(str(tmp_path)) == ["bpf", "legacy"]
