@@ -175,8 +175,7 @@ class Kbuild:
                 pass_fds=keep_open,
                 preexec_fn=die_with_parent,
             )
-            assert process.stdout is not None
-            for line in process.stdout:
+            for line in process.stdout or ():
                 handle.write(line)
                 built = _BUILT.match(line)
                 if built and tick:

@@ -17,11 +17,13 @@ import os
 import re
 import stat
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
+
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible.module_utils.urls import open_url
 
 from .apt_isolated import find_package
 from .errors import FleetError
@@ -184,10 +186,11 @@ class SourceCache:
             stderr=subprocess.PIPE,
             preexec_fn=die_with_parent,
         )
-        assert outer.stdout is not None and inner.stdout is not None
-        outer.stdout.close()
-        self._untar(inner.stdout, "--xz", new, package.stat().st_size, package)
-        inner.stdout.close()
+        # Only the next command holds the pipe, so that the first one is told when nobody reads on.
+        cast("IO[bytes]", outer.stdout).close()
+        stream = cast("IO[bytes]", inner.stdout)
+        self._untar(stream, "--xz", new, package.stat().st_size, package)
+        stream.close()
         if inner.wait() or outer.wait():
             raise FleetError(f"there is no kernel source in the package {package}")
 
@@ -200,15 +203,14 @@ class SourceCache:
             env=dict(os.environ, LC_ALL="C"),
             preexec_fn=die_with_parent,
         )
-        assert tar.stdin is not None and tar.stderr is not None
-        done = 0
+        done, sink = 0, cast("IO[bytes]", tar.stdin)
         with contextlib.suppress(BrokenPipeError):
             while chunk := stream.read(_CHUNK):
-                tar.stdin.write(chunk)
+                sink.write(chunk)
                 done += len(chunk)
                 self._show("unpack", done, size)
-            tar.stdin.close()
-        message = tar.stderr.read().decode(errors="replace")
+            sink.close()
+        message = cast("IO[bytes]", tar.stderr).read().decode(errors="replace")
         if tar.wait():
             raise FleetError(f"cannot unpack {origin}: {message.strip()[:300]}")
 
@@ -239,7 +241,7 @@ class SourceCache:
         part = target.with_name(f".{target.name}.part")
         total = hashlib.sha256()
         try:
-            with urllib.request.urlopen(request.url, timeout=60) as answer, open(part, "wb") as handle:
+            with open_url(request.url, timeout=60) as answer, open(part, "wb") as handle:
                 size = int(answer.headers.get("Content-Length") or 0)
                 done = 0
                 while chunk := answer.read(_CHUNK):
@@ -255,7 +257,7 @@ class SourceCache:
                     "it was removed"
                 )
             os.replace(part, target)
-        except (OSError, ValueError, urllib.error.URLError) as exc:
+        except (OSError, ValueError, HTTPException, UrlsConnectionError) as exc:
             raise FleetError(f"cannot download {request.url}: {exc}") from exc
         finally:
             remove(part)
