@@ -158,9 +158,7 @@ class Rollout:
                 self._note_menu(self._menu(), result)
             return result
         self._install(wanted, known_good, None if complete else packages_dir, result)
-        self._arm(wanted, confirm_timeout, result)
-        assert self.state.trial
-        result.trial = self.state.trial["id"]
+        result.trial = self._arm(wanted, confirm_timeout, result)
         return result
 
     @staticmethod
@@ -170,8 +168,7 @@ class Rollout:
     def _keep(self, wanted: Wanted) -> Result:
         """Repair what someone took away from under a promoted kernel that runs."""
         result = Result("promoted", wanted.release)
-        assert self.state.known_good
-        if self._missing_file(self.state.known_good):
+        if self.state.known_good and self._missing_file(self.state.known_good):
             self._replace_known_good(result)
         result.known_good = self.state.known_good["release"]
         script = self.target.read(MENU_SCRIPT)
@@ -298,10 +295,11 @@ class Rollout:
         if known_good["release"] not in self.state.kernels:
             self.state.baseline = known_good
 
-    def _arm(self, wanted: Wanted, confirm_timeout: int, result: Result) -> None:
-        """Add the trial's entry and let GRUB boot it once."""
+    def _arm(self, wanted: Wanted, confirm_timeout: int, result: Result) -> str:
+        """Add the trial's entry and let GRUB boot it once; return the trial's id."""
         state, target = self.state, self.target
-        assert state.trial
+        if not state.trial:
+            raise RuntimeError("a trial is armed that was never begun")
         # The package's own hook has usually done it.
         if self._new_entry(wanted.release) is None or grub.SOURCE_MARK not in target.read(GRUB_CFG):
             self._update_grub()
@@ -321,6 +319,7 @@ class Rollout:
         self._set_next_entry(grub.entry_id(wanted.release))
         # A reset right after this must find all of it on the disk.
         os.sync()
+        return state.trial["id"]
 
     def _new_entry(self, release: str) -> grub.Entry | None:
         return grub.find_entry(grub.parse_menu(self.target.read(GRUB_CFG)), release)

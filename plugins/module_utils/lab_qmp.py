@@ -56,4 +56,4 @@ def _read(stream: TextIO, key: str) -> dict:
 
 if __name__ == "__main__":
     for result in execute(os.path.dirname(os.path.abspath(__file__)), *sys.argv[1:]):
-        print(json.dumps(result))
+        sys.stdout.write(json.dumps(result) + "\n")
