@@ -170,7 +170,7 @@ class Rollout:
         result = Result("promoted", wanted.release)
         if self.state.known_good and self._missing_file(self.state.known_good):
             self._replace_known_good(result)
-        result.known_good = self.state.known_good["release"]
+        result.known_good = (self.state.known_good or {}).get("release", "")
         script = self.target.read(MENU_SCRIPT)
         if script != grub.MENU_SCRIPT or not os.access(self.target.path(MENU_SCRIPT), os.X_OK):
             result.act(f"restore {MENU_SCRIPT}")
