@@ -69,15 +69,19 @@ def install(target: Target, seconds: int) -> bool:
 
 
 def remove(target: Target) -> bool:
-    """Stop the timer of this boot and delete it; return whether it was there."""
+    """Stop the timer of this boot and delete it; return whether it was there.
+
+    Raises FleetError if it cannot be stopped: a kernel must not be promoted on a host that is about to reboot.
+    """
     target.remove(EXPIRED)
     if not target.exists(TIMER) and not os.path.islink(target.path(LINK)):
         return False
     if target.argument(TRIAL_WORD):
-        # Should it not stop, the host reboots once more, into whatever its default is by then.
-        target.run(["systemctl", "stop", "fetchbpf-confirm.timer"])
+        target.check(["systemctl", "stop", "fetchbpf-confirm.timer"], "stopping the timer that leaves the trial kernel")
     for path in (LINK, TIMER, SERVICE):
         target.remove(path)
+    # Only tidies what systemd remembers of the files that are gone.
+    target.run(["systemctl", "daemon-reload"])
     return True
 
 

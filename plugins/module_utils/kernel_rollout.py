@@ -10,6 +10,7 @@ boot. So a host that loses power anywhere in here starts its known-good kernel.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -411,6 +412,9 @@ class Rollout:
             self._update_grub()
         self.target.remove(MENU)
         self.state.save()
+        # Other roles may keep files there; then it stays.
+        with contextlib.suppress(OSError):
+            os.rmdir(self.target.path(os.path.dirname(STATE_FILE)))
 
     # -- after the trial boot ------------------------------------------------------------------
 

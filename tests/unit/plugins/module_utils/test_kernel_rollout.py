@@ -333,6 +333,7 @@ def test_a_rollback_boots_the_old_kernel_first_and_leaves_nothing(host: FakeHost
     assert host.rollout().remove(release).reboot_required is False
     assert host.snapshot() == before
     assert not host.packages
+    assert not host.at("/var/lib/fetchbpf").exists()
     assert host.rollout().remove(None).changed is False
 
 
@@ -444,6 +445,26 @@ def test_the_timer_is_armed_by_the_trials_word_and_stopped_by_the_promotion(host
     host.rollout().promote(NEW)
     assert "systemctl stop fetchbpf-confirm.timer" in host.log
     assert not host.at(confirm.LINK).is_symlink()
+
+
+def test_a_timer_that_cannot_be_stopped_keeps_the_kernel_from_being_promoted(host: FakeHost) -> None:
+    stage(host)
+    host.reboot()
+    host.answers["systemctl stop"] = (1, "", "Failed to stop: timed out")
+    with pytest.raises(FleetError, match="stopping the timer that leaves the trial kernel failed"):
+        host.rollout().promote(NEW)
+    assert state(host)["default"] is None
+    assert host.reboot() == grub.KNOWN_GOOD_ID
+
+
+def test_a_state_directory_with_files_of_others_stays(host: FakeHost) -> None:
+    deploy(host)
+    host.reboot()
+    host.put("/var/lib/fetchbpf/probes.json", "{}")
+    host.rollout().remove(None)
+    host.reboot()
+    host.rollout().remove(None)
+    assert [path.name for path in host.at("/var/lib/fetchbpf").iterdir()] == ["probes.json"]
 
 
 def test_units_that_fail_already_are_remembered(host: FakeHost) -> None:
