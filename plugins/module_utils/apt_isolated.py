@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from .apt_sources import AptSource, carried_options, host_codename, read_sources, sources_for
 from .errors import FleetError
-from .lab_apt import AptSource, carried_options, host_codename, read_sources, sources_for
 from .workspace import die_with_parent, digest_file, remove, run, write_whole
 
 HOST = "host"

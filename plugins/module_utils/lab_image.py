@@ -26,8 +26,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from . import lab_disk, workspace
+from .apt_sources import ARCHIVE_KEYRING
 from .errors import FleetError
-from .lab_apt import ARCHIVE_KEYRING
 
 # Raise it when the way an image is made changes without its recipe changing.
 FORMAT = 1

@@ -116,7 +116,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import (
-    lab_apt,
+    apt_sources,
     lab_disk,
     lab_image,
     qemu,
@@ -185,13 +185,13 @@ def provide_key(private_key: Path, check_mode: bool) -> tuple[str, bool]:
 
 def recipes(params: dict, authorized_key: str) -> dict[str, lab_image.Recipe]:
     """Return the recipe of each image asked for, by its name."""
-    codename = lab_apt.host_codename()
-    sources = lab_apt.read_sources()
-    options = tuple(lab_apt.carried_options())
+    codename = apt_sources.host_codename()
+    sources = apt_sources.read_sources()
+    options = tuple(apt_sources.carried_options())
     wanted = {}
     for family in params["images"]:
         suite, boot = lab_image.parse_family(family)
-        mirrors = lab_apt.sources_for(suite, codename, sources, params["mirror"])
+        mirrors = apt_sources.sources_for(suite, codename, sources, params["mirror"])
         wanted[family] = lab_image.Recipe(
             suite=suite,
             boot=boot,

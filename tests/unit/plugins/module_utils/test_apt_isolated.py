@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import apt_isolated
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.apt_isolated import IsolatedApt, find_package
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.apt_sources import AptSource
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.lab_apt import AptSource
 
 CONTENT = b"a package"
 SHOW = f"Package: linux-source-9\nVersion: 9.1-1\nSHA256: {hashlib.sha256(CONTENT).hexdigest()}\nSize: {len(CONTENT)}\n"

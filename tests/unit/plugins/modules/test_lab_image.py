@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_apt, lab_disk, qemu
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import apt_sources, lab_disk, qemu
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_image as images
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.modules import lab_image
 
-MIRROR = lab_apt.AptSource("http://m.example/debian", "bookworm", ("main",))
+MIRROR = apt_sources.AptSource("http://m.example/debian", "bookworm", ("main",))
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return path
 
     monkeypatch.setattr(images, "build", build)
-    monkeypatch.setattr(lab_apt, "host_codename", lambda: "bookworm")
-    monkeypatch.setattr(lab_apt, "read_sources", lambda: [MIRROR])
-    monkeypatch.setattr(lab_apt, "carried_options", lambda: [])
+    monkeypatch.setattr(apt_sources, "host_codename", lambda: "bookworm")
+    monkeypatch.setattr(apt_sources, "read_sources", lambda: [MIRROR])
+    monkeypatch.setattr(apt_sources, "carried_options", lambda: [])
     monkeypatch.setattr(qemu, "missing_packages", lambda *_args, **_kwargs: [])
     return noted
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_apt
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import apt_sources
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 
 DEB822 = """\
@@ -39,17 +39,17 @@ Components: main
 """
 
 
-def lines(suite: str, codename: str, sources: list[lab_apt.AptSource], mirror: str = "") -> list[str]:
-    return [source.line() for source in lab_apt.sources_for(suite, codename, sources, mirror)]
+def lines(suite: str, codename: str, sources: list[apt_sources.AptSource], mirror: str = "") -> list[str]:
+    return [source.line() for source in apt_sources.sources_for(suite, codename, sources, mirror)]
 
 
-def configuration(tmp_path: Path, **files: str) -> list[lab_apt.AptSource]:
+def configuration(tmp_path: Path, **files: str) -> list[apt_sources.AptSource]:
     (tmp_path / "sources.list.d").mkdir()
     for name, text in files.items():
         stem, _underscore, suffix = name.rpartition("_")
         path = tmp_path / "sources.list" if stem == "main" else tmp_path / "sources.list.d" / f"{stem}.{suffix}"
         path.write_text(text)
-    return lab_apt.read_sources(str(tmp_path))
+    return apt_sources.read_sources(str(tmp_path))
 
 
 def test_deb822_gives_the_mirror_of_another_suite_with_updates_and_security(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_only_settings_that_reach_or_trust_a_mirror_are_carried() -> None:
         'Acquire "";\nAcquire::Languages "none";\nAcquire::http::Proxy "http://proxy.example:3128";\n'
         'Acquire::https "";\nAcquire::Check-Valid-Until "false";\nAPT::Architecture "amd64";\n'
     )
-    assert lab_apt.carried_options(dump) == [
+    assert apt_sources.carried_options(dump) == [
         'Acquire::http::Proxy "http://proxy.example:3128";',
         'Acquire::Check-Valid-Until "false";',
     ]
@@ -116,10 +116,10 @@ def test_only_settings_that_reach_or_trust_a_mirror_are_carried() -> None:
 
 def test_codename(tmp_path: Path) -> None:
     (tmp_path / "os-release").write_text("ID=debian\nVERSION_CODENAME=bookworm\n")
-    assert lab_apt.host_codename(str(tmp_path / "os-release")) == "bookworm"
-    assert lab_apt.host_codename(str(tmp_path / "none")) == ""
+    assert apt_sources.host_codename(str(tmp_path / "os-release")) == "bookworm"
+    assert apt_sources.host_codename(str(tmp_path / "none")) == ""
 
 
 def test_another_distribution_has_no_debian_codename(tmp_path: Path) -> None:
     (tmp_path / "os-release").write_text("ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n")
-    assert lab_apt.host_codename(str(tmp_path / "os-release")) == ""
+    assert apt_sources.host_codename(str(tmp_path / "os-release")) == ""
