@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Guests of the lab for tests, apart from the lab that a user may have running.
 
-``FETCHBPF_TEST_ARTIFACT`` names the kernel artifact to install, else the newest of the cache is taken.
+``FETCHBPF_TEST_ARTIFACT`` names the kernel artifact to install, else the newest of series v6.12 is taken.
 ``FETCHBPF_TEST_GUEST`` names the guest of inventories/lab to use, else fetchbpf-bookworm.
 ``FETCHBPF_TEST_IMAGE`` is a base image to take as it is; without it the lab makes the one that its recipe asks for.
 ``FETCHBPF_TEST_KEEP=1`` leaves the guest running afterwards.
@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from pathlib import Path
 import guest as guests
 import pytest
 from guest import CACHE, Guest
+
+SERIES = "v6.12"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,10 +32,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def artifact() -> Path:
     """The kernel that is installed, made by kernel_build."""
     named = os.environ.get("FETCHBPF_TEST_ARTIFACT")
-    found = [Path(named)] if named else [path.parent for path in (CACHE / "artifacts").glob("*/manifest.json")]
+    if named:
+        return Path(named)
+    found = [
+        path
+        for path in (CACHE / "artifacts").glob("*/manifest.json")
+        if json.loads(path.read_text(encoding="utf-8"))["series"]["name"] == SERIES
+    ]
     if not found:
-        pytest.skip(f"no kernel artifact in {CACHE}/artifacts; run make deploy first, or set FETCHBPF_TEST_ARTIFACT")
-    return max(found, key=lambda path: (path / "manifest.json").stat().st_mtime)
+        pytest.fail(f"no {SERIES} artifact in {CACHE}/artifacts; run make deploy first, or set FETCHBPF_TEST_ARTIFACT")
+    return max(found, key=lambda path: path.stat().st_mtime).parent
 
 
 @pytest.fixture(scope="module")
