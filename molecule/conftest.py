@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def ansible(inventory: str, *arguments: str) -> dict[str, Any]:
     """Run an ad-hoc command on all guests; return the module's result by host."""
     environment = dict(os.environ, ANSIBLE_CALLBACK_RESULT_FORMAT="json", ANSIBLE_LOAD_CALLBACK_PLUGINS="0")
-    environment["ANSIBLE_NOCOLOR"] = "1"
+    # Molecule asks for colours, by which JSON is none.
+    environment.update(ANSIBLE_FORCE_COLOR="0", ANSIBLE_NOCOLOR="1")
     command = ["ansible", GUESTS, "-i", inventory, *arguments]
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     results = {}

@@ -40,11 +40,11 @@ class Play:
 
 def run_playbook(name: str, path: Path | str, *arguments: str, **variables: Any) -> Play:
     """Run a playbook on the scenario's host of this name; its steps appear on the terminal."""
-    command = ["ansible-playbook", "-i", os.environ["MOLECULE_INVENTORY_FILE"], str(path), *arguments]
+    command = ["ansible-playbook", "-i", f"{os.environ['MOLECULE_EPHEMERAL_DIRECTORY']}/inventory", str(path), *arguments]
     command += ["-e", json.dumps(variables), "--limit", name]
     start = time.monotonic()
     lines = []
-    environment = dict(os.environ, ANSIBLE_NOCOLOR="1")
+    environment = dict(os.environ, ANSIBLE_FORCE_COLOR="0", ANSIBLE_NOCOLOR="1")
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
