@@ -99,7 +99,8 @@ def write_report(args: dict[str, Any], gathered: dict[str, Any], templates: str,
         comparisons += _since(history, before, hosts, facts, comparisons)
     report = build(run, now, content, hosts, comparisons)
     text = to_text(report, args["terminal"])
-    removed = history.surplus(max(args["keep"] - changed, 1), needed) if args["keep"] else []
+    # The new run is one of those that are kept.
+    removed = history.surplus(args["keep"] - changed, needed) if args["keep"] else []
     if not check_mode:
         if changed:
             page = to_html(report, templates)

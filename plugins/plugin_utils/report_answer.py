@@ -78,7 +78,7 @@ def _saving(group: Group, kind: str) -> Card | None:
     scale = scale_for([row for pair in pairs for row in pair])
     before, after = (median(pair[side]["median"] for pair in pairs) for side in (0, 1))
     args = f"{nargs} fetcharg{'s' if nargs > 1 else ''}"
-    text = f"{args} add {scale.write(after)} instead of {scale.write(before)} {scale.unit} to a {kind}"
+    text = f"{args} add {scale.write(after)} instead of {scale.write(before)} {scale.unit} to {'an' if kind == 'eprobe' else 'a'} {kind}"
     text += f" (median of {len(pairs)} hosts)" if len(pairs) > 1 else ""
     if len(clear) < len(pairs):
         text += f"; within the noise on {len(pairs) - len(clear)} of {len(pairs)}"

@@ -39,6 +39,9 @@ from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_tables impor
 TEMPLATE = "report.html.j2"
 _LABELS = tuple(dict.fromkeys(label for labels in (*LABELS.values(), *OPTIONAL_LABELS.values()) for label in labels))
 
+# Verdicts that call nothing a change.
+_QUIET = ("the same", "exact", "too few rounds", "not supported")
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -55,7 +58,7 @@ class Comparison:
     @property
     def clear(self) -> list[Change]:
         """The changes that a reader should see at once, the largest first."""
-        found = [change for change in self.changes if change.verdict not in ("the same", "exact", "too few rounds")]
+        found = [change for change in self.changes if change.verdict not in _QUIET]
         return sorted(found, key=lambda change: (change.verdict != "worse", -abs(change.percent or 0.0)))
 
     @property

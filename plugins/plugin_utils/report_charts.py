@@ -26,6 +26,8 @@ _CONFIG = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
+    # Fonts differ from place to place: room for a label that is a little wider than it was measured.
+    "padding": {"left": 12, "right": 14, "top": 4, "bottom": 4},
     "axis": {
         "labelColor": _MUTED,
         "titleColor": _MUTED,
@@ -35,7 +37,7 @@ _CONFIG = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 150,
+        "labelLimit": 170,
         "labelOverlap": "greedy",
     },
 }
@@ -43,12 +45,13 @@ _CONFIG = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with the heading above it; ``colours`` are the names its legend explains."""
+    """A chart with its heading and a note; ``colours`` are the names that the legend explains."""
 
     id: str
     title: str
     svg: str
     colours: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def _colour(field: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _axis(title: str, unit: str) -> dict[str, Any]:
-    return {"title": title, "format": "~s" if "/" in unit else ",", "tickCount": 5}
+    return {"title": title, "tickCount": 5, **({"format": "~s"} if "/" in unit else {})}
 
 
 def _point(row: dict[str, Any], host: str, **more: Any) -> dict[str, Any]:
@@ -224,6 +227,12 @@ def _measured(host: HostResult, benchmark: str, metric: str, **labels: Any) -> l
     return [row for row in host.rows(benchmark, metric, **labels) if row["supported"] and "case" not in row["labels"]]
 
 
+def _refused(rows: Iterable[dict[str, Any]], label: str) -> str:
+    """Return a note that names what this kernel cannot do, since it has no mark."""
+    names = dict.fromkeys(row["labels"][label] for row in rows if not row["supported"])
+    return f"Not supported: {', '.join(names)}." if names else ""
+
+
 def sections(group: Group) -> list[Section]:
     """Return the charts of a group of hosts, section by section; those without data are left out."""
     shown = group.hosts[:MANY_HOSTS]
@@ -259,7 +268,8 @@ def _fetcharg(hosts: list[HostResult]) -> list[Chart]:
             unit = rows[0]["unit"]
             order = [_args(nargs) for nargs in (1, 2, 3)]
             svg = _bars(points, "args", order, "mode", modes, f"{unit} over the same {kind} without fetchargs", unit)
-            charts.append(Chart(f"fetcharg-{kind}-{len(charts)}", f"{kind} · {host.name}", svg, modes))
+            note = _refused(host.rows("fetcharg", "per_call", kind=kind), "mode")
+            charts.append(Chart(f"fetcharg-{kind}-{len(charts)}", f"{kind} · {host.name}", svg, modes, note))
     return charts
 
 
@@ -283,7 +293,8 @@ def _hooks(hosts: list[HostResult]) -> list[Chart]:
             )
             many = f"{threads} threads" if threads > 1 else "1 thread"
             atomic = ", atomic counter" if counter == "atomic" else ""
-            charts.append(Chart(f"hooks-{len(charts)}", f"{many}{atomic} · {host.name}", svg))
+            note = _refused(host.rows("hook_overhead", "rate", threads=threads, counter=counter), "hook")
+            charts.append(Chart(f"hooks-{len(charts)}", f"{many}{atomic} · {host.name}", svg, (), note))
     return charts
 
 
@@ -300,7 +311,8 @@ def _latency(hosts: list[HostResult]) -> list[Chart]:
             title = f"{unit}, logarithmic: ● p50  ◆ p90  ▶ p99"
             svg = _dots([_point(row, host.name) for row in rows], hooks, title, unit)
             what = "full rate" if load == "full" else f"{load.partition('/')[0]} calls/s"
-            charts.append(Chart(f"latency-{len(charts)}", f"{what} · {host.name}", svg))
+            note = _refused(host.rows("latency", "run_time", load=load), "hook")
+            charts.append(Chart(f"latency-{len(charts)}", f"{what} · {host.name}", svg, (), note))
     return charts
 
 
@@ -310,17 +322,18 @@ def _parallel(hosts: list[HostResult]) -> list[Chart]:
         rows = [row for row in _measured(host, "parallel", "rate") if row["labels"]["hook"] != "harness"]
         for workload in dict.fromkeys(row["labels"]["workload"] for row in rows):
             own = [row for row in rows if row["labels"]["workload"] == workload]
-            charts.append(_scaling(f"parallel-{len(charts)}", f"{workload} · {host.name}", own, host))
+            note = _refused(host.rows("parallel", "rate", workload=workload), "hook")
+            charts.append(_scaling(f"parallel-{len(charts)}", f"{workload} · {host.name}", own, host, note))
         counted = [row for row in _measured(host, "hit_count", "rate") if row["labels"]["hook"] != "harness"]
         if counted:
             charts.append(_scaling(f"hits-{len(charts)}", f"hot function, hits counted · {host.name}", counted, host))
     return charts
 
 
-def _scaling(id_: str, title: str, rows: list[dict[str, Any]], host: HostResult) -> Chart:
+def _scaling(id_: str, title: str, rows: list[dict[str, Any]], host: HostResult, note: str = "") -> Chart:
     hooks = _named(rows, "hook", HOOKS)
     points = [_point(row, host.name) for row in rows]
-    return Chart(id_, title, _lines(points, hooks, rows[0]["unit"], rows[0]["unit"]), hooks)
+    return Chart(id_, title, _lines(points, hooks, rows[0]["unit"], rows[0]["unit"]), hooks, note)
 
 
 def _fleet(group: Group) -> list[Chart]:
@@ -359,7 +372,7 @@ def change_chart(changes: Sequence[Change]) -> Chart | None:
     points = [
         {
             # A number in front keeps two cells apart whose shortened names are equal.
-            "cell": f"{number + 1}. {change.benchmark} {change.metric}",
+            "cell": f"{number + 1}. {change.metric} {' '.join(map(str, change.labels.values()))}",
             "median": change.percent,
             "verdict": change.verdict,
             "tip": f"{change.name}: {change.percent:+.1f} %, p = {change.p:.2g}",

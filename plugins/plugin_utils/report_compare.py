@@ -24,8 +24,8 @@ from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics i
 class Change:
     """One cell in A and in B.
 
-    ``verdict``: better, worse, the same, too few rounds, changed or exact (for
-    counts), or why one side has no value. ``p`` is adjusted for the number of
+    ``verdict``: better, worse, the same, too few rounds, not supported, exact
+    (counts are not compared), or which side has no value. ``p`` is adjusted for the number of
     cells; ``effect`` is Cliff's delta; ``percent`` is the change of the median,
     None where A is not above zero.
     """
@@ -46,7 +46,13 @@ class Change:
     @property
     def name(self) -> str:
         """The cell's name for a person."""
-        return f"{self.host}: {self.benchmark} {self.metric} ({describe(self.labels)})"
+        what = f"{self.benchmark} {self.cell}".strip()
+        return f"{self.host}: {what}" if what else self.host
+
+    @property
+    def cell(self) -> str:
+        """Metric and labels; empty for a whole benchmark or host."""
+        return f"{self.metric} ({describe(self.labels)})" if self.labels else ""
 
 
 def describe(labels: dict[str, Any]) -> str:
@@ -73,10 +79,10 @@ def compare(pairs: Iterable[tuple[str, HostResult, HostResult]]) -> list[Change]
 def _compare_hosts(name: str, a: HostResult, b: HostResult) -> list[Change]:
     for side, host in (("A", a), ("B", b)):
         if not host.fact:
-            return [Change(name, "-", "-", {}, "", f"nothing in {side}", reason=host.reason)]
+            return [Change(name, "", "", {}, "", f"nothing in {side}", reason=host.reason)]
     if a.clock != b.clock:
         reason = f"A is in {a.clock}, B in {b.clock}: these are never compared"
-        return [Change(name, "-", "-", {}, "", "other clock", reason=reason)]
+        return [Change(name, "", "", {}, "", "other clock", reason=reason)]
     changes = []
     for benchmark in dict.fromkeys((*a.benchmarks, *b.benchmarks)):
         rows_a = {row_id(row): row for row in a.benchmarks.get(benchmark, {}).get("rows", [])}
@@ -86,7 +92,7 @@ def _compare_hosts(name: str, a: HostResult, b: HostResult) -> list[Change]:
             if state["status"] != "ok":
                 verdict = f"nothing in {side}"
                 changes.append(
-                    Change(name, benchmark, "-", {}, "", verdict, reason=f"{state['status']}: {state['reason']}")
+                    Change(name, benchmark, "", {}, "", verdict, reason=f"{state['status']}: {state['reason']}")
                 )
         for key in dict.fromkeys((*rows_a, *rows_b)):
             changes.append(_compare_rows(name, benchmark, rows_a.get(key), rows_b.get(key)))
@@ -97,6 +103,8 @@ def _compare_rows(host: str, benchmark: str, a: dict[str, Any] | None, b: dict[s
     some = a or b
     assert some is not None
     cell = Change(host, benchmark, some["metric"], some["labels"], some["unit"], "")
+    if a and b and not a["supported"] and not b["supported"]:
+        return replace(cell, verdict="not supported", reason=b["reason"])
     for side, row in (("A", a), ("B", b)):
         if row is None or not row["supported"]:
             return replace(cell, verdict=f"nothing in {side}", reason=row["reason"] if row else "not measured")

@@ -101,9 +101,9 @@ class History:
         return taken
 
     def surplus(self, keep: int, needed: Iterable[str] = ()) -> list[str]:
-        """Return the runs that are older than the newest ``keep`` and not ``needed``; 0 keeps all."""
+        """Return the runs that are older than the newest ``keep`` and not ``needed``."""
         names = self.names()
-        return [name for name in names[: max(len(names) - keep, 0)] if name not in set(needed)] if keep else []
+        return [name for name in names[: max(len(names) - keep, 0)] if name not in set(needed)]
 
     def remove(self, name: str) -> None:
         """Remove a run."""

@@ -34,6 +34,8 @@ class Reference:
     labels: Mapping[str, str | int]
 
 
+PUBLISHED = "published"
+
 # Overhead of 1, 2 and 3 fetchargs in ns; the interpreter was published for 3 only.
 FETCHARG_MACHINE = "Core i7-8565U under KVM, the RFC of the BPF fetchargs"
 FETCHARG: dict[str, dict[str, tuple[float | None, float | None, float | None]]] = {
@@ -173,7 +175,7 @@ def _hook_table(group: Group, reference: Reference) -> Table:
     published = [
         Cell(f"{scale.write(value)} {scale.unit}{_share(value, base)}", value) for value in reference.values.values()
     ]
-    rows = [[Cell(f"published: {reference.machine}", mark="muted"), *published, Cell("\u2013", mark="muted")]]
+    rows = [[Cell(PUBLISHED, mark="muted"), Cell("\u2013", mark="muted"), *published]]
     for host in group.hosts:
         ours = rows_by_hook(host, reference)
         if not ours:
@@ -190,13 +192,13 @@ def _hook_table(group: Group, reference: Reference) -> Table:
             else Cell("\u2013", mark="muted", note="not measured or not supported")
             for hook in hooks
         ]
-        rows.append([Cell(host.name), *cells, Cell(agreement(reference.values, ours).text)])
+        rows.append([Cell(host.name), Cell(agreement(reference.values, ours).text), *cells])
     return Table(
         f"reference-{reference.id}-{group.id}",
         reference.title,
-        ["host", *hooks, "order of the hooks"],
+        ["host", "order of the hooks", *hooks],
         rows,
-        note="Percentages are shares of the machine's own base. On another machine only the order can agree.",
+        note=f"{PUBLISHED}: {reference.machine}. Percentages are shares of the machine's own base. On another machine only the order can agree.",
     )
 
 
@@ -204,7 +206,7 @@ def _fetcharg_table(group: Group) -> Table:
     rows = []
     for kind, modes in FETCHARG.items():
         cells = [_theirs(modes["legacy"][index], modes["bpf"][index]) for index in range(3)]
-        rows.append([Cell(f"published: {FETCHARG_MACHINE}", mark="muted"), Cell(kind), *cells])
+        rows.append([Cell(PUBLISHED, mark="muted"), Cell(kind), *cells])
         for host in group.hosts:
             rows.append([Cell(host.name), Cell(kind), *(_ours(host, kind, nargs) for nargs in (1, 2, 3))])
     return Table(
@@ -213,7 +215,7 @@ def _fetcharg_table(group: Group) -> Table:
         ["host", "probe", "1 arg", "2 args", "3 args"],
         rows,
         unit=group.clock,
-        note=f"Published numbers are in ns, those of these hosts in {group.clock}.",
+        note=f"{PUBLISHED}: {FETCHARG_MACHINE}, in ns; the hosts' numbers are in {group.clock}.",
     )
 
 

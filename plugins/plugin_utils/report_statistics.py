@@ -18,6 +18,7 @@ OUTLIER = 3.5
 _MAD_SIGMA = 1.4826
 # Where half of the fleet agrees to the last digit the deviation is 0; then this share of the median is far.
 _FAR_SHARE = 0.01
+_MANY_SAMPLES = 60
 # Fewer hosts have no "most of them" to differ from.
 _FEW_HOSTS = 4
 
@@ -48,7 +49,10 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> Difference:
         raise ValueError("no samples")
     if len({*a, *b}) == 1:
         return Difference(1.0, 0.0)
-    result = _scipy_stats().mannwhitneyu(b, a, alternative="two-sided", method="auto")
+    # Ties have no exact distribution; with many samples the normal one is as good.
+    exact = len({*a, *b}) == len(a) + len(b) and len(a) + len(b) <= _MANY_SAMPLES
+    method = "exact" if exact else "asymptotic"
+    result = _scipy_stats().mannwhitneyu(b, a, alternative="two-sided", method=method)
     return Difference(float(result.pvalue), 2 * float(result.statistic) / (len(a) * len(b)) - 1)
 
 

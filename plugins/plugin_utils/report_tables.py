@@ -29,7 +29,8 @@ from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_model import
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics import spread
 
 # The order in which labels are shown; what is not here comes after, as it came.
-_ORDER = (*KINDS, "baseline", *HOOKS, *MODES, *COUNTERS, *LOADS, *PERCENTILES)
+_PROBES = dict.fromkeys(("baseline", *(hook for hook in HOOKS if hook != "harness"), *KINDS, "harness"))
+_ORDER = (*_PROBES, *MODES, *COUNTERS, *LOADS, *PERCENTILES)
 _INTERVAL = "Median of the rounds [95 % confidence interval]; ~ marks a noisy row."
 
 
@@ -407,7 +408,7 @@ def change_table(changes: Sequence[Change], id_: str, title: str, note: str = ""
     """Return the cells of a comparison."""
     lines = []
     for change in changes:
-        head = [Cell(change.host), Cell(change.benchmark), Cell(f"{change.metric} ({describe(change.labels)})")]
+        head = [Cell(change.host), Cell(change.benchmark), Cell(change.cell)]
         mark = {"better": "good", "worse": "bad", "the same": "muted"}.get(change.verdict, "muted")
         if change.a is None or change.b is None:
             lines.append([*head, Cell(f"{change.verdict}: {change.reason}", mark=mark)])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -73,7 +74,7 @@ class Maker:
 
     def hooks(self, cpus: int) -> list[dict[str, Any]]:
         rows = []
-        for threads, counter in ((1, "none"), (1, "atomic"), (cpus, "none"), (cpus, "atomic")):
+        for threads, counter in itertools.product(dict.fromkeys((1, cpus)), ("none", "atomic")):
             for hook, share in SHARE.items():
                 scale = threads * (0.8 if counter == "atomic" and threads > 1 else 1)
                 labels = {"hook": hook, "threads": threads, "counter": counter}

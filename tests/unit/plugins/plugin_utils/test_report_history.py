@@ -80,7 +80,6 @@ def test_keep_counts_from_the_newest_and_spares_the_needed(history: History) -> 
     history.write(THIRD, {"report.json": report()})
     assert history.surplus(1) == [FIRST, SECOND]
     assert history.surplus(2, [FIRST]) == []
-    assert history.surplus(0) == []
     history.remove(FIRST)
     assert history.names() == [SECOND, THIRD]
 
