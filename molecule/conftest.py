@@ -8,10 +8,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from testinfra.host import Host
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import plays  # noqa: E402
 
 _WANTED = (
     "ansible_user",
@@ -19,15 +26,23 @@ _WANTED = (
     "ansible_port",
     "ansible_ssh_private_key_file",
     "ansible_ssh_common_args",
+    "lab_dir",
+    "lab_guest",
     "probe_events_list",
 )
+GUESTS = "kvm_guests"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the steps of a long test appear while it runs."""
+    plays.capture = config.pluginmanager.getplugin("capturemanager")
 
 
 def ansible(inventory: str, *arguments: str) -> dict[str, Any]:
-    """Run an ad-hoc command on all hosts of the fleet; return the module's result by host."""
+    """Run an ad-hoc command on all guests; return the module's result by host."""
     environment = dict(os.environ, ANSIBLE_CALLBACK_RESULT_FORMAT="json", ANSIBLE_LOAD_CALLBACK_PLUGINS="0")
     environment["ANSIBLE_NOCOLOR"] = "1"
-    command = ["ansible", "fleet", "-i", inventory, *arguments]
+    command = ["ansible", GUESTS, "-i", inventory, *arguments]
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     results = {}
     decoder = json.JSONDecoder()
@@ -40,11 +55,11 @@ def ansible(inventory: str, *arguments: str) -> dict[str, Any]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give the tests every host of the fleet, by ssh."""
+    """Give the tests every guest, by ssh."""
     if "fleet_host" not in metafunc.fixturenames:
         return
     inventory = metafunc.config.getoption("ansible_inventory")
-    template = "{{ {" + ", ".join(f"'{name}': {name}" for name in _WANTED) + "} }}"
+    template = "{{ {" + ", ".join(f"'{name}': {name} | default(none)" for name in _WANTED) + "} }}"
     answers = ansible(inventory, "-m", "ansible.builtin.debug", "-a", f"msg={template}")
     names = sorted(answers)
     hosts = [(name, answers[name]["msg"]) for name in names]
@@ -75,3 +90,9 @@ def local_facts(fleet_host: tuple[str, dict[str, Any]], request: pytest.FixtureR
     arguments = ["-m", "ansible.builtin.setup", "-a", "filter=ansible_local gather_subset=!all"]
     answers = ansible(inventory, "--limit", fleet_host[0], *arguments)
     return answers[fleet_host[0]]["ansible_facts"]["ansible_local"]
+
+
+@pytest.fixture(scope="module")
+def playbook(fleet_host: tuple[str, dict[str, Any]]) -> Callable[..., plays.Play]:
+    """Runs a playbook on the host: ``playbook(path, *arguments, **variables)``."""
+    return lambda *arguments, **variables: plays.run_playbook(fleet_host[0], *arguments, **variables)
