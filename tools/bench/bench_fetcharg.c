@@ -30,7 +30,7 @@ static const char *const at_function[ARGS] = {
 };
 static const char *const at_module_event[ARGS] = { "", "a=$data", "a=$data b=$seq", "a=$data b=$seq c=$flags" };
 static const char *const at_syscall_event[ARGS] = {
-	"", "a=$policy", "a=$policy b=$__syscall_nr", "a=$policy b=$__syscall_nr c=$common_pid",
+	"", "a=$policy", "a=$policy b=$__syscall_nr", "a=$policy b=$__syscall_nr c=$policy",
 };
 
 static struct {

@@ -130,6 +130,10 @@ static void worker(unsigned int me, int cpu, pid_t parent)
 	uint32_t seen = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Cleaning up is not a worker's. */
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
 	if (getppid() != parent)
 		_exit(0);
 	pin_to(cpu);
