@@ -42,6 +42,7 @@ LABELS = {
     "hit_count": ("hook", "cpus"),
 }
 OPTIONAL_LABELS = {"fetcharg": ("case",)}
+NUMBER_LABELS = ("nargs", "threads", "cpus")
 METRICS = {
     "fetcharg": ("per_call", "probe_overhead", "overhead", "rate"),
     "hook_overhead": ("rate", "per_call"),
@@ -222,6 +223,8 @@ def _labels(name: str, labels: Any, path: str) -> None:
             raise FleetError(f"{path}: {key!r} is no name of a label")
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise FleetError(f"{path}.{key}: {value!r} is neither text nor a whole number")
+        if isinstance(value, str) == (key in NUMBER_LABELS):
+            raise FleetError(f"{path}.{key}: {value!r} instead of a {'number' if key in NUMBER_LABELS else 'text'}")
     if name in LABELS:
         wanted = LABELS[name]
         wrong = [key for key in wanted if key not in labels]

@@ -119,6 +119,8 @@ def test_what_is_no_fact_at_all_is_refused(broken: Any) -> None:
         ("benchmarks.fetcharg.notes", ["a", 1], "fact.benchmarks.fetcharg.notes[1]: 1 instead of a text"),
         (f"{ROWS}.0.labels", {"kind": "kprobe"}, f"fact.{ROWS}[0].labels: has kind; fetcharg has kind, mode, nargs"),
         (f"{ROWS}.0.labels.nargs", 1.5, f"fact.{ROWS}[0].labels.nargs: 1.5 is neither text nor a whole number"),
+        (f"{ROWS}.0.labels.nargs", "1", f"fact.{ROWS}[0].labels.nargs: '1' instead of a number"),
+        (f"{ROWS}.0.labels.kind", 1, f"fact.{ROWS}[0].labels.kind: 1 instead of a text"),
         (f"{ROWS}.0.metric", "speed", f"fact.{ROWS}[0].metric: 'speed' instead of one of per_call"),
         (f"{ROWS}.0.unit", "instructions", f"fact.{ROWS}[0].unit: 'instructions' instead of one of ns"),
         (f"{ROWS}.0.better", "higher", f"fact.{ROWS}[0].better: 'higher' with unit ns"),
