@@ -208,6 +208,9 @@ class ArtifactBuilder:
         has_module = values.get("CONFIG_MODULES") == "y" and (self._kbuild.tree / _TOOLS / "Kbuild").is_file()
         if not has_module and not plan.bench_sources:
             return None, root
+        if plan.series["patches"]:
+            # For results to carry it, whoever measures.
+            (scripts / "series").write_text(plan.series["hash"] + "\n", encoding="utf-8")
         if plan.bench_sources:
             shutil.copy(self._bench_program(plan), scripts / BENCH)
         if has_module:

@@ -36,6 +36,15 @@ def find_tool(wanted: str | None, release: str, library: str = LIBRARY) -> str |
     return next((place for place in places if os.path.exists(place)), None)
 
 
+def series_of(release: str, library: str = LIBRARY) -> str:
+    """Return the hash of the patch series of a kernel, as its package says; empty for a kernel without one."""
+    try:
+        with open(os.path.join(library, release, "series"), encoding="utf-8") as handle:
+            return handle.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
 class BenchTool:
     """A benchmark program that is there."""
 

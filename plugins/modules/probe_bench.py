@@ -48,10 +48,6 @@ options:
     description: Calls per sample of V(latency) at 100 calls a second.
     type: int
     default: 100
-  series_hash:
-    description: Hash of the patch series of the running kernel, kept with the result.
-    type: str
-    default: ''
   tool:
     description:
       - The benchmark program. When left out, the one of the running kernel's package, else
@@ -138,7 +134,13 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_file import (
     write_whole,
 )
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_rows import Rows, notes_of
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_tool import BENCHMARKS, NAME, BenchTool, find_tool
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_tool import (
+    BENCHMARKS,
+    NAME,
+    BenchTool,
+    find_tool,
+    series_of,
+)
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.environment import describe_environment
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.openmetrics import render
@@ -242,7 +244,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
         return missing_tool(module, release)
     tool = BenchTool(path)
     clock, how = tool.clock()
-    environment = dict(describe_environment(), series_hash=params["series_hash"], clock=clock, clock_how=how)
+    environment = dict(describe_environment(), series_hash=series_of(release), clock=clock, clock_how=how)
     known, problem = read_fact(params["fact_file"])
     if problem:
         module.warn(problem)
@@ -281,7 +283,6 @@ def main() -> None:
             "loops": {"type": "int", "default": 100000},
             "rounds": {"type": "int", "default": 10},
             "slow_calls": {"type": "int", "default": 100},
-            "series_hash": {"type": "str", "default": ""},
             "tool": {"type": "path"},
             "fact_file": {"type": "path", "default": "/etc/ansible/facts.d/fetchbpf.fact"},
             "openmetrics_file": {"type": "path"},

@@ -117,6 +117,7 @@ def test_the_artifact_has_packages_and_a_manifest_that_names_them(bench: Bench) 
     assert contents(folder / tools) == [
         f"/lib/modules/{release}/extra/fetcharg_bench.ko",
         f"/usr/lib/fetchbpf/{release}/bench_fetcharg.sh",
+        f"/usr/lib/fetchbpf/{release}/series",
     ]
     assert sorted(path.name for path in bench.cache.joinpath("artifacts").iterdir()) == [plan.key]
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_tool import BenchTool, find_tool
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_tool import BenchTool, find_tool, series_of
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 
@@ -35,6 +35,13 @@ def test_the_running_kernels_program_comes_first_then_the_one_brought_then_any(t
     own.touch()
     assert find_tool(None, "6.12.1", library) == str(own)
     assert find_tool(str(tmp_path / "fetchbpf-bench"), "6.12.1", library) == str(tmp_path / "fetchbpf-bench")
+
+
+def test_a_kernels_package_says_which_series_it_has(tmp_path: Path) -> None:
+    assert series_of("6.12.1", str(tmp_path)) == ""
+    (tmp_path / "6.12.1").mkdir()
+    (tmp_path / "6.12.1" / "series").write_text("abc\n")
+    assert series_of("6.12.1", str(tmp_path)) == "abc"
 
 
 def test_options_and_rounds_are_passed_on(tmp_path: Path) -> None:
