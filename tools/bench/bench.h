@@ -84,7 +84,7 @@ enum hook {
 extern const char *const hook_name[];
 struct place {
 	const char *function;		/* "" when this kernel has none */
-	const char *tracepoint;		/* "system:event", or "" */
+	const char *tracepoint;		/* "system:event", whether this kernel has it or not */
 };
 struct link {
 	int fd[2];			/* detached in this order by closing them */

@@ -108,7 +108,7 @@ static bool define(int kind, int nargs, char *why, size_t size)
 	int ret;
 
 	if (!target(kind)[0]) {
-		snprintf(why, size, "not supported on this kernel: it has no %s to probe", kind == 2 ? "trace event" : "function");
+		snprintf(why, size, "not supported on this kernel: it has no such function that takes a kprobe");
 		return false;
 	}
 	snprintf(where, sizeof(where), "%s", target(kind));

@@ -219,15 +219,13 @@ bool attach(enum hook hook, const struct place *place, int counter, struct link 
 	static const enum bpf_attach_type trampoline[] = {
 		[HOOK_FENTRY] = BPF_TRACE_FENTRY, [HOOK_FEXIT] = BPF_TRACE_FEXIT, [HOOK_FMOD_RET] = BPF_MODIFY_RETURN,
 	};
-	bool by_tracepoint = hook == HOOK_TRACEPOINT || hook == HOOK_RAW_TRACEPOINT;
 	int prog = -1, id, held = -1;
 
 	link->fd[0] = link->fd[1] = -1;
 	if (hook == HOOK_BASE || hook == HOOK_HARNESS)
 		return true;
-	if (by_tracepoint ? !place->tracepoint[0] : !place->function[0]) {
-		snprintf(why, size, "not supported on this kernel: it has no such %s",
-			 by_tracepoint ? "tracepoint" : "function");
+	if (hook != HOOK_TRACEPOINT && hook != HOOK_RAW_TRACEPOINT && !place->function[0]) {
+		snprintf(why, size, "not supported on this kernel: it has no such function that takes a kprobe");
 		return false;
 	}
 	switch (hook) {

@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *existing(const char *tracepoint, const char *path)
-{
-	char file[160];
-
-	return tracing[0] && tracing_file(file, sizeof(file), "events/%s/id", path) ? tracepoint : "";
-}
-
 static const char *find(enum work work, const char *const *names)
 {
 	static char found[4][128];
@@ -32,7 +25,7 @@ void place_of_comm(struct place *place)
 	static const char *const names[] = { "__set_task_comm", "set_task_comm", "comm_write", NULL };
 
 	place->function = find(WORK_COMM, names);
-	place->tracepoint = existing("task:task_rename", "task/task_rename");
+	place->tracepoint = "task:task_rename";
 }
 
 void place_of_urandom(struct place *place)
@@ -40,10 +33,11 @@ void place_of_urandom(struct place *place)
 	static const char *const names[] = {
 		"urandom_read_iter", "get_random_bytes_user", "urandom_read", "urandom_read_nowarn", NULL
 	};
+	char path[128];
 
 	place->function = find(WORK_URANDOM, names);
-	place->tracepoint = existing("random:urandom_read", "random/urandom_read");
-	if (!place->tracepoint[0])
+	place->tracepoint = "random:urandom_read";
+	if (!tracing_file(path, sizeof(path), "events/random/urandom_read"))
 		note("This kernel has no tracepoint random:urandom_read; kprobe and fentry are on %s.", place->function);
 }
 
@@ -55,6 +49,5 @@ void place_of_syscall(struct place *place)
 	};
 
 	place->function = find(WORK_SYSCALL, names);
-	place->tracepoint = existing("syscalls:sys_enter_sched_get_priority_min",
-				     "syscalls/sys_enter_sched_get_priority_min");
+	place->tracepoint = "syscalls:sys_enter_sched_get_priority_min";
 }
