@@ -17,6 +17,8 @@ import pytest
 from testinfra.host import Host
 
 sys.path.insert(0, str(Path(__file__).parent))
+# The collection's own code, for what tests check with it.
+sys.path.insert(0, str(Path(__file__).parents[1] / "collections"))
 
 import plays  # noqa: E402
 
