@@ -42,10 +42,10 @@ def _rank(value: str | int) -> tuple[int, str]:
 
 
 def _line(head: Sequence[str], cells: list[Cell]) -> list[Cell]:
-    """Return one line of a table; where nothing is supported, the reasons are the whole line."""
+    """Return one line of a table; where nothing is supported, the first reason is the whole line."""
     first = [Cell(text) for text in head]
     if cells and all(cell.text == NOT_SUPPORTED for cell in cells):
-        reason = "; ".join(dict.fromkeys(cell.note for cell in cells))
+        reason = cells[0].note
         return [*first, Cell(reason if NOT_SUPPORTED in reason else f"{NOT_SUPPORTED}: {reason}", mark="muted")]
     return [*first, *cells]
 
