@@ -33,6 +33,7 @@ class Card:
 def cards(group: Group) -> list[Card]:
     """Return the findings of a group of hosts, those it has numbers for."""
     found = [_saving(group, kind) for kind in KINDS]
+    found += [] if any(found) else [_no_saving(group)]
     return [card for card in [*found, _cheapest_hook(group), _hits(group)] if card]
 
 
@@ -77,8 +78,9 @@ def _saving(group: Group, kind: str) -> Card | None:
     clear = [pair for pair in pairs if mann_whitney(pair[0]["samples"], pair[1]["samples"]).p < ALPHA]
     scale = scale_for([row for pair in pairs for row in pair])
     before, after = (median(pair[side]["median"] for pair in pairs) for side in (0, 1))
+    article = "an" if kind == "eprobe" else "a"
     args = f"{nargs} fetcharg{'s' if nargs > 1 else ''}"
-    text = f"{args} add {scale.write(after)} instead of {scale.write(before)} {scale.unit} to {'an' if kind == 'eprobe' else 'a'} {kind}"
+    text = f"{args} add {scale.write(after)} instead of {scale.write(before)} {scale.unit} to {article} {kind}"
     text += f" (median of {len(pairs)} hosts)" if len(pairs) > 1 else ""
     if len(clear) < len(pairs):
         text += f"; within the noise on {len(pairs) - len(clear)} of {len(pairs)}"
@@ -87,6 +89,13 @@ def _saving(group: Group, kind: str) -> Card | None:
         return Card(title, "no clear difference", text)
     saved = 100 * (before - after) / before
     return Card(title, f"{abs(saved):.0f} % {'less' if saved > 0 else 'more'}", text, "good" if saved > 0 else "bad")
+
+
+def _no_saving(group: Group) -> Card | None:
+    """Return why nothing is said of compiled fetchargs, if they were tried."""
+    tried = [row for host in group.hosts for row in host.rows("fetcharg", "per_call", mode="bpf")]
+    reasons = dict.fromkeys(row["reason"] for row in tried if not row["supported"])
+    return Card("BPF fetchargs", "not supported", "; ".join(reasons)) if reasons else None
 
 
 def _rates(host: HostResult) -> dict[str, dict[str, Any]]:
@@ -111,10 +120,12 @@ def _cheapest_hook(group: Group) -> Card | None:
     ranked = sorted(shares, key=lambda hook: -median(shares[hook]))
     first, last = ranked[0], ranked[-1]
     ties = [hook for hook in ranked[1:] if _tied(rates, first, hook)]
-    text = f"keeps {100 * median(shares[first]):.0f} % of the bare call's rate"
-    text += f"; too close to tell: {', '.join(ties)}" if ties else ""
+    text = f"{first} keeps {100 * median(shares[first]):.0f} % of the bare call's rate"
+    text += f", and cannot be told from {', '.join(ties)}" if ties else ""
     text += f". The dearest, {last}, keeps {100 * median(shares[last]):.0f} %" if last not in ties else ""
-    return Card("Cheapest hook", first, text)
+    return Card(
+        "Cheapest hook", first if not ties else f"{first} or {ties[0]}" if len(ties) == 1 else "too close", text
+    )
 
 
 def _tied(rates: Iterable[dict[str, dict[str, Any]]], one: str, two: str) -> bool:

@@ -16,6 +16,9 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_fact import c
 _RATES = ("calls/s", "events/s", "calls/Ginstr", "events/Ginstr")
 
 
+NOT_SUPPORTED = "not supported"
+
+
 @dataclass(frozen=True)
 class HostResult:
     """What one host of the fleet has: a valid ``fact``, or a ``state`` and ``reason`` why it has none."""
@@ -96,7 +99,7 @@ class Scale:
         if row is None:
             return Cell("\u2013", mark="muted", note="not measured")
         if not row["supported"]:
-            return Cell("not supported", mark="muted", note=row["reason"])
+            return Cell(NOT_SUPPORTED, mark="muted", note=row["reason"])
         text = f"{self.write(row['median'])} [{self.write(row['low'])} {self.write(row['high'])}]"
         mark = "noisy" if row["noisy"] else ""
         return Cell(f"{text} ~" if mark else text, row["median"], row["low"], row["high"], mark)
@@ -115,6 +118,8 @@ def scale_for(rows: Iterable[Mapping[str, Any]]) -> Scale:
         return Scale(f"k {unit}", 1e3, 2) if max(sizes) >= 1e4 else Scale(unit, 1.0, 1)
     if unit == "count":
         return Scale(unit)
+    if unit == "instructions" and all(float(size).is_integer() for size in sizes):
+        return Scale(unit)
     # Three digits of the smallest number, at most two after the point.
     return Scale(unit, 1.0, min(max(2 - math.floor(math.log10(min(sizes))), 0), 2 if max(sizes) < 1000 else 1))
 
@@ -125,6 +130,10 @@ class Group:
 
     clock: str
     hosts: list[HostResult] = field(default_factory=list)
+
+    def say(self, unit: str) -> str:
+        """Return a unit so that nobody takes an emulator's clock for a real one."""
+        return f"{unit}, emulated CPU" if unit and self.id == "emulated" else unit
 
     @property
     def id(self) -> str:

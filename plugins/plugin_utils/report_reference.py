@@ -198,7 +198,8 @@ def _hook_table(group: Group, reference: Reference) -> Table:
         reference.title,
         ["host", "order of the hooks", *hooks],
         rows,
-        note=f"{PUBLISHED}: {reference.machine}. Percentages are shares of the machine's own base. On another machine only the order can agree.",
+        note=f"{PUBLISHED}: {reference.machine}. Percentages are shares of the machine's own base. "
+        "On another machine only the order can agree.",
     )
 
 

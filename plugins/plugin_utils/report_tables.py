@@ -20,6 +20,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_fact import (
 )
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_compare import Change, describe
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_model import (
+    NOT_SUPPORTED,
     Cell,
     Group,
     HostResult,
@@ -34,8 +35,19 @@ _ORDER = (*_PROBES, *MODES, *COUNTERS, *LOADS, *PERCENTILES)
 _INTERVAL = "Median of the rounds [95 % confidence interval]; ~ marks a noisy row."
 
 
-def _rank(value: str | int) -> tuple[int, int]:
-    return (0, value) if isinstance(value, int) else (1, _ORDER.index(value) if value in _ORDER else len(_ORDER))
+def _rank(value: str | int) -> tuple[int, str]:
+    if isinstance(value, int):
+        return value, ""
+    return (_ORDER.index(value), "") if value in _ORDER else (len(_ORDER), value)
+
+
+def _line(head: Sequence[str], cells: list[Cell]) -> list[Cell]:
+    """Return one line of a table; where nothing is supported, the first reason is the whole line."""
+    first = [Cell(text) for text in head]
+    if cells and all(cell.text == NOT_SUPPORTED for cell in cells):
+        reason = cells[0].note
+        return [*first, Cell(reason if NOT_SUPPORTED in reason else f"{NOT_SUPPORTED}: {reason}", mark="muted")]
+    return [*first, *cells]
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,8 @@ class Pivot:
         """Return the table of a group's hosts; a host without the benchmark is a line that says why."""
         found = {host.name: host.rows(self.benchmark, self.metric) for host in group.hosts}
         everything = [row for rows in found.values() for row in rows]
-        scale = scale_for(everything)
+        # The loop around nothing is so fast that its numbers would set the scale of all others.
+        scale = scale_for([row for row in everything if row["labels"].get("hook") != "harness"] or everything)
         heads = _sorted({tuple(row["labels"][name] for name in self.across) for row in everything})
         lines = []
         for host in group.hosts:
@@ -68,7 +81,7 @@ class Pivot:
             }
             for line in _sorted({line for line, _head in by_place}):
                 cells = [scale.cell(by_place.get((line, head))) for head in heads]
-                lines.append([Cell(host.name), *(Cell(str(value)) for value in line), *cells])
+                lines.append(_line([host.name, *map(str, line)], cells))
             if found[host.name] and host.benchmarks[self.benchmark]["status"] != "ok":
                 lines += missing(host, self.benchmark)
         return Table(
@@ -76,7 +89,7 @@ class Pivot:
             self.title,
             ["host", *self.lines, *(self.column(*head) for head in heads)],
             lines,
-            unit=scale.unit,
+            unit=group.say(scale.unit),
             note=f"{_INTERVAL} {self.note}".strip(),
             benchmark=self.benchmark,
             terminal=True,
@@ -148,7 +161,7 @@ def fetcharg_table(group: Group) -> Table:
                 scale.cell(added.get((kind, mode, nargs)) or _refused(calls, (kind, mode, nargs)))
                 for nargs in (1, 2, 3)
             ]
-            lines.append([Cell(host.name), Cell(kind), Cell(mode), *cells])
+            lines.append(_line([host.name, kind, mode], cells))
         if not rows or host.benchmarks["fetcharg"]["status"] != "ok":
             lines += missing(host, "fetcharg")
     return Table(
@@ -156,7 +169,7 @@ def fetcharg_table(group: Group) -> Table:
         "What fetchargs cost, by probe",
         ["host", "probe", "mode", "0 args", "+1 arg", "+2 args", "+3 args"],
         lines,
-        unit=f"{scale.unit} per call",
+        unit=group.say(f"{scale.unit} per call"),
         note=f"'0 args' is the whole call with the event on, '+N args' what N fetchargs add to it. {_INTERVAL}",
         benchmark="fetcharg",
         terminal=True,

@@ -54,7 +54,8 @@ def measured(value: float, unit: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "unit", "written", "shown"),
     [
-        ([37.0, 454.0], "instructions", ["37.0", "454.0"], "instructions"),
+        ([37.0, 454.0], "instructions", ["37", "454"], "instructions"),
+        ([37.5, 454.0], "instructions", ["37.5", "454.0"], "instructions"),
         ([7.382], "ns", ["7.38"], "ns"),
         ([120.4, 1507.2], "ns", ["120", "1\u202f507"], "ns"),
         ([-3.2, 800.0], "ns", ["\u22123.20", "800.00"], "ns"),
@@ -107,7 +108,9 @@ def test_fetchargs_are_laid_out_by_host_probe_and_number() -> None:
     assert table.columns == ["host", "probe", "mode", "0 args", "+1 arg", "+2 args", "+3 args"]
     assert [cell.value for cell in line(table, "a", "kprobe", "legacy")[3:]] == [780, 108, 283, 454]
     assert [cell.value for cell in line(table, "a", "kprobe", "bpf")[3:]] == [780, 14, 25, 37]
-    assert {cell.text for cell in line(table, "a", "eprobe", "interpreter")[3:]} == {"not supported"}
+    assert [cell.text for cell in line(table, "a", "eprobe", "interpreter")[3:]] == [
+        "not supported: no interpreter for eprobes here"
+    ]
     assert line(table, "a", "baseline", "default")[3].value == 2
     assert line(table, "a", "harness", "default")[3].value == 1
 
@@ -148,7 +151,7 @@ def test_hooks_are_in_their_order_and_refused_ones_are_there() -> None:
         "harness",
     ]
     assert table.columns[2:] == ["1 thread", "1 thread, atomic counter", "4 threads", "4 threads, atomic counter"]
-    assert line(table, "a", "fmod_ret")[2].note == "not allowed on this function"
+    assert line(table, "a", "fmod_ret")[2].text == "not supported: not allowed on this function"
 
 
 def test_hits_are_checked_round_by_round() -> None:
@@ -234,7 +237,7 @@ def test_the_answer_says_what_is_saved_and_which_hook_is_cheapest() -> None:
     assert "3 fetchargs add 37." in saved.text and "(median of 2 hosts)" in saved.text
     hook = found["Cheapest hook"]
     assert hook.value == "raw_tracepoint"
-    assert "The dearest, kretprobe, keeps 5" in hook.text
+    assert "keeps 95 % of the bare call's rate. The dearest, kretprobe, keeps 57 %" in hook.text
     assert found["Hit counts"].value == "exact"
 
 
@@ -247,6 +250,21 @@ def test_the_answer_does_not_claim_what_noise_hides() -> None:
     found = {card.title: card for card in cards(group(wild))}
     assert found["BPF fetchargs on kprobes"].value == "no clear difference"
     assert "within the noise on 1 of 1" in found["BPF fetchargs on kprobes"].text
+
+
+def test_the_answer_names_no_cheapest_hook_where_noise_hides_it() -> None:
+    (card,) = [card for card in cards(group(host(noise=0.6))) if card.title == "Cheapest hook"]
+    assert card.value == "too close"
+    assert "cannot be told from" in card.text
+
+
+def test_the_answer_says_that_a_kernel_has_no_programs() -> None:
+    stock = host(modes=("bpf", "legacy"))
+    for row in stock.benchmarks["fetcharg"]["rows"]:
+        if row["labels"]["mode"] == "bpf":
+            row.update(supported=False, reason="no series", samples=[], median=None, low=None, high=None)
+    card = cards(group(stock))[0]
+    assert (card.title, card.value, card.text) == ("BPF fetchargs", "not supported", "no series")
 
 
 def test_the_answer_on_a_stock_kernel_claims_nothing_about_bpf() -> None:
