@@ -47,10 +47,11 @@ def overall(hosts: Sequence[HostResult], regressed: Sequence[Change] | None) -> 
         if state["status"] == "failed"
     ]
     parts = [f"{host.name}: {host.state}" for host in without] + [f"{name} failed" for name in failed]
+    noise = [f"{host.name} is noisy" for host in hosts if host.noisy]
     card = Card(
         "Hosts measured",
         f"{len(hosts) - len(without)} of {len(hosts)}",
-        "; ".join(parts) or "every benchmark of every host ran",
+        "; ".join(parts + noise) or "every benchmark of every host ran",
         "bad" if parts else "good",
     )
     if regressed is None:

@@ -398,9 +398,8 @@ def hosts_table(hosts: Sequence[HostResult]) -> Table:
             continue
         environment = host.fact["environment"]
         states = [_state(host.benchmarks.get(name)) for name in names]
-        lines.append(
-            [Cell(host.name), Cell("measured", mark="good"), Cell(environment["kernel"]), Cell(host.clock), *states]
-        )
+        state = Cell("measured, noisy", mark="noisy") if host.noisy else Cell("measured", mark="good")
+        lines.append([Cell(host.name), state, Cell(environment["kernel"]), Cell(host.clock), *states])
     return Table("hosts", "Hosts", ["host", "state", "kernel", "unit of time", *names], lines)
 
 

@@ -175,12 +175,12 @@ def test_an_unknown_benchmark_is_a_plain_table() -> None:
 
 
 def test_the_hosts_table_has_every_host_and_benchmark() -> None:
-    noisy = host("a", noise=0.3)
+    noisy = host("a", noise=0.5)
     noisy.benchmarks["latency"].update(status="unsupported", reason="no timer", rows=[])
     noisy.benchmarks.pop("parallel")
     rows = texts(hosts_table([noisy, HostResult("b", "unreachable", "no route")]))
     assert rows[1] == ["b", "unreachable", "no route"]
-    assert rows[0][1] == "measured"
+    assert rows[0][1] == "measured, noisy"
     assert "noisy" in rows[0][4]
     assert rows[0][6:8] == ["unsupported: no timer", "not measured"]
 
@@ -280,3 +280,5 @@ def test_lost_hits_and_lost_hosts_are_in_the_answer() -> None:
     (card,) = overall([host("a"), broken, HostResult("c", "unreachable", "no route")], None)
     assert (card.value, card.mark) == ("2 of 3", "bad")
     assert card.text == "c: unreachable; b latency failed"
+    (card,) = overall([host("a"), host("loud", noise=0.9)], None)
+    assert (card.mark, card.text) == ("good", "loud is noisy")
