@@ -191,7 +191,10 @@ def fetcharg_kind_tables(group: Group) -> list[Table]:
         added = [row for host in group.hosts for row in host.rows("fetcharg", "overhead", kind=kind)]
         if not rows:
             continue
-        modes = [mode for mode in MODES if any(row["labels"]["mode"] == mode for row in rows)]
+        # A mode that no host has is in the first table, with the reason.
+        modes = [mode for mode in MODES if any(row["labels"]["mode"] == mode for row in rows if row["supported"])]
+        if not modes:
+            continue
         rate, cost = scale_for(rows), scale_for(added)
         lines = []
         for host in group.hosts:

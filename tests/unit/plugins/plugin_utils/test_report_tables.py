@@ -115,6 +115,20 @@ def test_fetchargs_are_laid_out_by_host_probe_and_number() -> None:
     assert line(table, "a", "harness", "default")[3].value == 1
 
 
+def test_modes_that_no_host_has_fill_no_columns() -> None:
+    tables = {table.id: table for table in host_tables(group(host()))}
+    assert tables["fetcharg-kprobe-ns"].columns[2:] == [
+        "bpf M calls/s",
+        "bpf +ns",
+        "interpreter M calls/s",
+        "interpreter +ns",
+        "legacy M calls/s",
+        "legacy +ns",
+    ]
+    assert [column.split()[0] for column in tables["fetcharg-eprobe-ns"].columns[2::2]] == ["bpf", "legacy"]
+    assert line(tables["fetcharg-kprobe-ns"], "a", "no probe")[2].value == pytest.approx(5e8, rel=0.05)
+
+
 def test_a_failed_benchmark_is_a_line_with_the_reason_in_every_table_of_it() -> None:
     broken, none = host("b"), host("c")
     for name in list(broken.benchmarks):
