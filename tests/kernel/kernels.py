@@ -112,7 +112,7 @@ class Kernels:
         return kernel
 
     def _source(self, base: str) -> dict[str, str]:
-        """Return what role kernel_source says about the base."""
+        """Return what module kernel_source says about the base."""
         if base not in self._sources:
             result = CACHE / "kernel-test" / f"{base}.source.json"
             result.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,8 @@ class Kernels:
     def _build(self, kernel: Kernel, what: Variant, fragments: list[Fragment], source: dict[str, str]) -> None:
         top = CACHE / "kernel-test"
         series = load_series(PATCHES / kernel.base)
-        tree = top / "trees" / Path(source["tree"]).name
+        # Named as a deploy's tree, so that the compiler's cache knows its files already.
+        tree = top / "trees" / f"{source['name']}-{kernel.base}"
         build_dir = top / "build" / f"{kernel.base}-{what.group}"
         say = f"{kernel.base} {kernel.variant}"
 
