@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_fact import KINDS
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_compare import Change
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_model import Group, HostResult, scale_for
-from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics import ALPHA, mann_whitney
+from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics import ALPHA, adjust, mann_whitney
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_tables import exact_rounds
 
 # Neither is a way to probe.
@@ -120,7 +120,8 @@ def _cheapest_hook(group: Group) -> Card | None:
         return None
     ranked = sorted(shares, key=lambda hook: -median(shares[hook]))
     first, last = ranked[0], ranked[-1]
-    ties = [hook for hook in ranked[1:] if _tied(rates, first, hook)]
+    clear = _told_apart(rates, first)
+    ties = [hook for hook in ranked[1:] if hook not in clear]
     text = f"{first} keeps {100 * median(shares[first]):.0f} % of the bare call's rate"
     text += f", and cannot be told from {', '.join(ties)}" if ties else ""
     text += f". The dearest, {last}, keeps {100 * median(shares[last]):.0f} %" if last not in ties else ""
@@ -129,10 +130,15 @@ def _cheapest_hook(group: Group) -> Card | None:
     )
 
 
-def _tied(rates: Iterable[dict[str, dict[str, Any]]], one: str, two: str) -> bool:
-    """Whether no host tells the two hooks apart."""
-    both = [rows for rows in rates if one in rows and two in rows]
-    return all(mann_whitney(rows[one]["samples"], rows[two]["samples"]).p >= ALPHA for rows in both)
+def _told_apart(rates: Iterable[dict[str, dict[str, Any]]], one: str) -> set[str]:
+    """Return the hooks that some host tells from ``one``, the p-values adjusted for the number of hooks."""
+    found = set()
+    for rows in rates:
+        others = [hook for hook in rows if hook != one and hook not in _NO_HOOK]
+        if one in rows:
+            tests = [mann_whitney(rows[one]["samples"], rows[hook]["samples"]).p for hook in others]
+            found |= {hook for hook, p in zip(others, adjust(tests)) if p < ALPHA}
+    return found
 
 
 def _hits(group: Group) -> Card | None:
