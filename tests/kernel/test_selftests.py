@@ -24,7 +24,7 @@ def selftests(kernels: Kernels, base: str, boot: Callable[..., Run], variant: st
     sets = " ".join(f"test.d/{name}" for name in _SETS)
     script = f"cd /ftrace && ./ftracetest {sets} 2>&1 | cat"
     # Their sleeps take no time where the clock counts instructions.
-    done = boot(variant, script, files={"ftrace": folder}, parameters=parameters, exact=True, timeout=3600)
+    done = boot(variant, script, files={"ftrace": folder}, parameters=parameters, exact=True)
     results = {name.strip(): result for name, result in _RESULT.findall(done.output)}
     assert results and "# of passed" in done.output, done.output
     return results
