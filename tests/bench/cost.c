@@ -11,7 +11,8 @@
  *
  * It prints "cost NAME MODE NS" (the least of all rounds, per hit), "define NAME MODE NS" (the median) and "none NAME
  * MODE REASON". Rounds of all events are interleaved. The module fetcharg_bench must be loaded; all events are recorded
- * in an instance of its own. Where the clock counts instructions, a nanosecond is one of them.
+ * in an instance of its own. One more event, which is not hit, stays defined meanwhile: only the first BPF program of a
+ * system makes the JIT get memory. Where the clock counts instructions, a nanosecond is one of them.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -23,6 +24,8 @@
 #define PARAMETERS "/sys/module/fetcharg_bench/parameters/"
 #define JIT "/proc/sys/net/core/bpf_jit_enable"
 #define INTERPRETER "/sys/module/trace_probe_bpf/parameters/interpreter"
+#define KEPT "p:cost/kept vfs_read"
+#define BATCH 64
 #define MAX_CASES 256
 #define MAX_ROUNDS 32
 
@@ -50,9 +53,9 @@ __attribute__((noinline, noclone)) long cost_target(void *d, unsigned long seq, 
 static uint64_t hit(int user, int times)
 {
 	long (*volatile target)(void *, unsigned long, unsigned int) = cost_target;
-	uint64_t start;
+	uint64_t start, took, best = UINT64_MAX;
 	char buf[32];
-	int i;
+	int i, j;
 
 	if (!user) {
 		sprintf(buf, "%d", times);
@@ -61,21 +64,31 @@ static uint64_t hit(int user, int times)
 		get(PARAMETERS "elapsed_ns", buf, sizeof(buf));
 		return strtoull(buf, NULL, 10);
 	}
-	start = now_ns();
-	for (i = 0; i < times; i++)
-		target(&data, i, 0x5a);
-	return now_ns() - start;
+	/* Of many short runs one is free of timer ticks. */
+	for (i = 0; i < times; i += BATCH) {
+		start = now_ns();
+		for (j = 0; j < BATCH; j++)
+			target(&data, j, 0x5a);
+		took = now_ns() - start;
+		if (took < best)
+			best = took;
+	}
+	return best * times / BATCH;
 }
 
 /* Is the event that was just defined run in this way? */
 static int right_mode(const char *mode)
 {
-	char list[4096];
+	char list[4096], *line;
+	unsigned int jited = 0, insns = 0;
 
 	if (!strcmp(mode, "legacy") || get(T "fetcharg_bpf", list, sizeof(list)) <= 0)
 		return 1;
-	return !strstr(list, "cost/ev ") ||
-	       strstr(list, !strcmp(mode, "bpf") ? "jited=1" : "jited=0 insns=") != NULL;
+	line = strstr(list, "cost/ev ");
+	if (!line)
+		return 1;	/* no arguments */
+	sscanf(line, "%*s %*s jited=%u insns=%u", &jited, &insns);
+	return insns && jited == !strcmp(mode, "bpf");
 }
 
 static void sample(int n)
@@ -184,6 +197,7 @@ int main(int argc, char **argv)
 	mkdir(T "instances/cost", 0755);
 	if (put(INSTANCE "buffer_size_kb", 0, "256"))
 		die("no instance");
+	put(T "dynamic_events", O_APPEND, KEPT " a=$stack");
 	for (round = 0; round < rounds; round++)
 		for (i = 0; i < nr_cases; i++)
 			if (!cases[i].reason)
@@ -200,6 +214,7 @@ int main(int argc, char **argv)
 		printf("define %s %s %llu\n", cases[i].name, cases[i].mode,
 		       (unsigned long long)cases[i].defined[cases[i].rounds / 2]);
 	}
+	put(T "dynamic_events", O_APPEND, "-:cost/kept");
 	rmdir(T "instances/cost");
 	return 0;
 }

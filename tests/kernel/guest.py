@@ -66,7 +66,7 @@ def run(
     script: str,
     files: dict[str, Path | str] | None = None,
     exact: bool = False,
-    timeout: float = 1800,
+    timeout: float = 14400,
     parameters: str = "",
 ) -> Run:
     """Boot ``kernel`` and run a shell script in it; ``files`` are there by their names in the root directory.
