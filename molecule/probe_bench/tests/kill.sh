@@ -9,9 +9,7 @@ done
 case $victim in
 parent) kill -9 "$parent" ;;
 guard) kill -9 "$(pgrep -o fetchbpf-bench)" ;;
-# Its processes are one word each.
-# shellcheck disable=SC2046
-all) kill -9 $(pgrep fetchbpf-bench) ;;
+all) pgrep fetchbpf-bench | xargs kill -9 ;;
 esac
 while pgrep fetchbpf-bench > /dev/null; do
     sleep 0.2
