@@ -18,7 +18,7 @@ void bench_hook_overhead(void)
 	struct place place;
 	int cpus[MAX_CPUS], map;
 	char why[REASON_LEN];
-	uint64_t *counted;
+	uint64_t *counted, missed[HOOKS] = { 0 };
 	struct link link;
 
 	threads[1] = usable_cpus(cpus);
@@ -65,10 +65,13 @@ void bench_hook_overhead(void)
 					row_put(row, "calls", round, span.calls);
 					/* Others may rename themselves too, so more is no mistake. */
 					if (counter && !bare && *counted < span.calls)
-						fail("the program on %s ran %llu times in %llu calls", hook_name[hook],
-						     (unsigned long long)*counted, (unsigned long long)span.calls);
+						missed[hook] += span.calls - *counted;
 				}
 				detach(&link);
 			}
 	}
+	for (int hook = 0; hook < HOOKS; hook++)
+		if (missed[hook])
+			note("The program on %s did not run in %llu of the calls that it should have counted.", hook_name[hook],
+			     (unsigned long long)missed[hook]);
 }

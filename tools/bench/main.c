@@ -42,6 +42,7 @@ static const struct {
 #define BENCHMARKS (sizeof(benchmarks) / sizeof(*benchmarks))
 
 static volatile pid_t runner;
+static int lock_fd = -1;
 
 static void usage(FILE *out)
 {
@@ -87,9 +88,12 @@ static void guard_ends(int signal)
 	_exit(128 + signal);
 }
 
-/* The guard was killed: there is nobody but us. */
+/* The guard was killed: there is nobody but us. A file of the instance that is open now would keep it from going. */
 static void runner_ends(int signal)
 {
+	for (int fd = 3; fd < 1024; fd++)
+		if (fd != lock_fd)
+			close(fd);
 	clean();
 	_exit(128 + signal);
 }
@@ -112,12 +116,11 @@ static void on_signals(void (*handler)(int), bool keyboard)
 static void lock(void)
 {
 	/* Kept open by all our processes: free when the last of them is gone. */
-	int fd = open(LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-
-	if (fd < 0)
+	lock_fd = open(LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock_fd < 0)
 		fail("cannot open %s: %s", LOCK, strerror(errno));
 	/* Those of a run that was killed take a moment to go. */
-	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB); tries++) {
+	for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB); tries++) {
 		if (tries == 100)
 			fail("another fetchbpf-bench is running (%s is locked)", LOCK);
 		usleep(100000);

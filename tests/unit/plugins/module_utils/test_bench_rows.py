@@ -114,3 +114,13 @@ def test_noisy_rows_are_told() -> None:
     labels = {"workload": "comm", "hook": "base", "cpus": 1}
     noisy = raw("parallel", row(labels, ns=[1000, 2000, 1500, 3000, 1000, 2500], calls=[10] * 6))
     assert "1 of 1 rows are noisy" in notes_of(noisy, Rows(noisy, "time").make())[-1]
+
+
+def test_disturbed_samples_widen_the_interval() -> None:
+    labels = {"workload": "comm", "hook": "base", "cpus": 1}
+    calm = row(labels, ns=[1000, 1001, 1002, 1001, 1000, 1001, 1002, 1000], calls=[10] * 8)
+    noisy = row(labels, ns=[1000, 1001, 2900, 1001, 1000, 2700, 3100, 1000], calls=[10] * 8)
+    found = [Rows(raw("parallel", each), "time").make()[0] for each in (calm, noisy)]
+    widths = [each["high"] - each["low"] for each in found]
+    assert widths[1] > 100 * widths[0]
+    assert [each["noisy"] for each in found] == [False, True]
