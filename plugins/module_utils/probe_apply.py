@@ -16,6 +16,10 @@ from .probe_plan import OFF, ON, Plan, Registered, Setting, Swap, fresh_settings
 from .probes import Event, Probe, parse_line
 from .tracefs import Tracefs, removal_of
 
+# Events that need nothing of others to be registered.
+_INDEPENDENT = ("kprobe", "kretprobe", "fprobe", "fexit", "uprobe", "uretprobe")
+# Event probes hold what they are attached to; of trace point probes some kernels take one a trace point.
+_IN_THE_WAY = "et"
 # Functions of every kernel that can be probed, to hold an event alive while its only probe is exchanged.
 STAND_INS = ("vfs_read", "vfs_write", "do_sys_openat2", "kernel_wait4")
 
@@ -286,8 +290,13 @@ def apply_plan(
             editor.make_instance(place)
         for place, name, before, after in buffers:
             editor.buffer(place, name, before, after)
+        # What only adds comes first: what the kernel refuses is known before anything is lost.
+        for event in plan.create:
+            if event.kind in _INDEPENDENT:
+                attempt(event.name, editor.create, event)
         for name in plan.delete:
-            attempt(name, delete, name)
+            if registered[name].lines[0][0] in _IN_THE_WAY:
+                attempt(name, delete, name)
         # Backwards: eprobes are at the end of the list and go before what they are attached to.
         ready = [event for event in reversed(plan.remake) if attempt(event.name, delete, event.name)]
         for swap in plan.swap:
@@ -295,10 +304,14 @@ def apply_plan(
         for event in reversed(ready):
             attempt(event.name, remake, event)
         for event in plan.create:
-            attempt(event.name, editor.create, event)
+            if event.kind not in _INDEPENDENT:
+                attempt(event.name, editor.create, event)
         for setting in plan.settings:
             if setting.name not in failed and setting.name not in set_up:
                 attempt(setting.name, editor.set, setting)
+        for name in plan.delete:
+            if registered[name].lines[0][0] not in _IN_THE_WAY:
+                attempt(name, delete, name)
     except (FleetError, OSError) as exc:
         lost = editor.roll_back()
         after = "The events are as they were before." if not lost else "Not restored: " + "; ".join(lost)
