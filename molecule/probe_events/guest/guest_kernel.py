@@ -18,7 +18,8 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.probe_checks import
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.probe_run import Request, observe, run
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.tracefs import Tracefs
 
-WORK = "/run/probe-test"
+# Programs are run from there, which many a /run forbids.
+WORK = "/var/tmp/probe-test"
 GROUP = "fbtest"
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 

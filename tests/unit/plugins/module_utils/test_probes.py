@@ -119,7 +119,7 @@ def test_a_command_that_is_too_long_is_refused() -> None:
 @pytest.mark.parametrize(
     ("release", "limits"),
     [
-        ("6.1.0-42-amd64", Limits(13, 63)),
+        ("6.1.0-42-amd64", Limits(14, 63)),
         ("6.12.117-fetchbpf", Limits(13, 63)),
         ("6.18.1", Limits(13, 255)),
         ("7.3.0-rc7", Limits(8, 255)),
