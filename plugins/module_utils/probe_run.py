@@ -83,13 +83,14 @@ def mounted(request: Request) -> str | None:
 
 def observe(tracefs: Tracefs) -> dict[str, Registered]:
     """Return everything that is registered, and where it records."""
+    events = tracefs.definitions()
     on: dict[str, set[str]] = {}
     for place in ["", *tracefs.instances()]:
         for name in tracefs.recording(place):
-            on.setdefault(name, set()).add(place)
-    return {
-        name: Registered(tuple(lines), frozenset(on.get(name, ()))) for name, lines in tracefs.definitions().items()
-    }
+            # A trigger makes an event listed there although it records nothing: 0*.
+            if name in events and tracefs.event_file(name, "enable", place).startswith("1"):
+                on.setdefault(name, set()).add(place)
+    return {name: Registered(tuple(lines), frozenset(on.get(name, ()))) for name, lines in events.items()}
 
 
 @dataclass
