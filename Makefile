@@ -9,13 +9,21 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 ARGS ?=
 
-.PHONY: deploy rollback down test test-fast lint unit sanity integration clean
+.PHONY: deploy rollback report report-picture down test test-fast lint unit sanity integration clean
 
 deploy: $(VENV)/.controller
 	ansible-playbook -i inventories/lab deploy_fetchbpf.yml $(ARGS)
 
 rollback: $(VENV)/.controller
 	ansible-playbook -i inventories/lab playbooks/rollback_fetchbpf.yml $(ARGS)
+
+report: $(VENV)/.controller
+	ansible-playbook -i inventories/lab playbooks/perf_report.yml $(ARGS)
+
+# The README's picture, of the lab's newest report or of REPORT=…/report.html.
+REPORT ?= $(or $(FETCHBPF_CACHE),$(HOME)/.cache/fetchbpf)/reports/$(or $(FETCHBPF_LAB),default)/latest/report.html
+report-picture: $(VENV)/.test
+	$(VENV)/bin/python tests/integration/report_picture.py $(REPORT) docs/report.png
 
 down: $(VENV)/.controller
 	ansible-playbook -i inventories/lab playbooks/lab_down.yml $(ARGS)

@@ -21,6 +21,7 @@ from .progress import Progress
 from .workspace import locked, read_json, remove, require_space, run, write_json
 
 _TOOLS = Path("tools/tracing/benchmark")
+BENCH = "fetchbpf-bench"
 # Another run in the same build directory is waited for: what it builds may be what we want.
 _WAIT_SECONDS = 7200
 
@@ -39,6 +40,7 @@ class Plan:
     epoch: int
     jobs: int
     cross_compile: str
+    bench_sources: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class ArtifactBuilder:
@@ -141,6 +143,8 @@ class ArtifactBuilder:
                 make_package(package, root, beside, plan.epoch)
                 packages[package.name] = version
             remove(root)
+        if plan.bench_sources:
+            shutil.copy(self._own / BENCH / BENCH, beside / BENCH)
         shutil.copyfile(self._kbuild.build_dir / ".config", beside / f"config-{plan.release}")
         manifest = {
             "key": plan.key,
@@ -197,20 +201,57 @@ class ArtifactBuilder:
         )
 
     def _tools(self, plan: Plan, values: dict[str, str], version: str) -> tuple[Package | None, Path]:
-        """Build the benchmark module of the tree, if it has one, against the built kernel."""
+        """Pack the benchmark program, and the benchmark module of the tree, if there are such."""
         root = self._root("tools")
-        source = self._kbuild.tree / _TOOLS
-        if values.get("CONFIG_MODULES") != "y" or not (source / "Kbuild").is_file():
+        scripts = root / "usr/lib/fetchbpf" / plan.release
+        scripts.mkdir(parents=True)
+        has_module = values.get("CONFIG_MODULES") == "y" and (self._kbuild.tree / _TOOLS / "Kbuild").is_file()
+        if not has_module and not plan.bench_sources:
             return None, root
+        if plan.series["patches"]:
+            # For results to carry it, whoever measures.
+            (scripts / "series").write_text(plan.series["hash"] + "\n", encoding="utf-8")
+        if plan.bench_sources:
+            shutil.copy(self._bench_program(plan), scripts / BENCH)
+        if has_module:
+            self._bench_module(plan, root, scripts)
+        return (
+            Package(
+                name=f"fetchbpf-tools-{plan.release}",
+                version=version,
+                architecture=self._kbuild.arch.debian,
+                description=f"Benchmarks of probing for Linux {plan.release}",
+                depends=f"linux-image-{plan.release} (= {version}), kmod",
+                scripts=tools_scripts(plan.release),
+            ),
+            root,
+        )
+
+    def _bench_program(self, plan: Plan) -> Path:
+        """Compile the benchmark program, static: it has to run on hosts of any C library."""
+        self._progress.update("compile the benchmark program")
+        work = self._root(BENCH)
+        for name, text in plan.bench_sources.items():
+            (work / name).write_text(text, encoding="utf-8")
+        result = run(["make", "-C", str(work), f"CROSS_COMPILE={plan.cross_compile}", BENCH])
+        if result.returncode:
+            raise FleetError(f"the benchmark program does not compile: {result.stderr.strip()}")
+        program = work / BENCH
+        result = run([f"{plan.cross_compile}strip", str(program)])
+        if result.returncode:
+            raise FleetError(f"cannot strip {program}: {result.stderr.strip()}")
+        return program
+
+    def _bench_module(self, plan: Plan, root: Path, scripts: Path) -> None:
+        """Build the tree's benchmark module against the built kernel; put it and its scripts below ``root``."""
         self._progress.update("compile the benchmark module")
+        source = self._kbuild.tree / _TOOLS
         work = self._own / "benchmark"
         remove(work)
         shutil.copytree(source, work)
         self._kbuild.build(f"M={work}", "modules", jobs=plan.jobs, log=self._own / "benchmark.log")
         modules = root / "lib/modules" / plan.release / "extra"
-        scripts = root / "usr/lib/fetchbpf" / plan.release
         modules.mkdir(parents=True)
-        scripts.mkdir(parents=True)
         for module in sorted(work.glob("*.ko")):
             target = modules / module.name
             result = run([f"{plan.cross_compile}strip", "--strip-debug", "-o", str(target), str(module)])
@@ -220,14 +261,3 @@ class ArtifactBuilder:
             shutil.copyfile(script, scripts / script.name)
             os.chmod(scripts / script.name, 0o755)
         remove(work)
-        return (
-            Package(
-                name=f"fetchbpf-tools-{plan.release}",
-                version=version,
-                architecture=self._kbuild.arch.debian,
-                description=f"Benchmark of probe events for Linux {plan.release}",
-                depends=f"linux-image-{plan.release} (= {version}), kmod",
-                scripts=tools_scripts(plan.release),
-            ),
-            root,
-        )

@@ -65,6 +65,7 @@ class Wanted:
     series_hash: str
     compiler: str
     cross_compile: str = ""
+    tools_hash: str = ""
 
     def check(self) -> dict[str, Asked]:
         """Return what is asked for; raise FleetError for input that is wrong by itself."""
@@ -169,7 +170,7 @@ def _refuse_dropped(kbuild: Kbuild, asked: dict[str, Asked], values: dict[str, s
 
 def _result(tree: Path, wanted: Wanted, asked: dict[str, Asked], text: str, notes: list[str]) -> Configuration:
     hashed = config_hash(text)
-    key = artifact_key(wanted.source_id, wanted.series_hash, hashed, wanted.compiler)
+    key = artifact_key(wanted.source_id, wanted.series_hash, hashed, wanted.compiler, wanted.tools_hash)
     # A tree may add to its release by files of its own (linux-next, rt).
     extra = "".join(path.read_text(encoding="utf-8").strip() for path in sorted(tree.glob("localversion*")))
     release = release_name(kernel_version(tree) + extra, wanted.localversion, key)

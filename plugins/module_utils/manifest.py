@@ -16,12 +16,13 @@ SCHEMA = 1
 _KEY_DIGITS = 16
 _RELEASE_DIGITS = 8
 _UTS_LENGTH = 64
-_KINDS = {"linux-image-": "image", "fetchbpf-tools-": "tools", "config-": "config"}
+_KINDS = {"linux-image-": "image", "fetchbpf-tools-": "tools", "fetchbpf-bench": "bench", "config-": "config"}
 
 
-def artifact_key(source_id: str, series_hash: str, config_hash: str, compiler: str) -> str:
-    """Return the key of the artifact that these four make: 16 hexadecimal digits."""
-    return digest("\n".join((source_id, series_hash, config_hash, compiler)))[:_KEY_DIGITS]
+def artifact_key(source_id: str, series_hash: str, config_hash: str, compiler: str, tools_hash: str = "") -> str:
+    """Return the key of the artifact that these make: 16 hexadecimal digits."""
+    parts = (source_id, series_hash, config_hash, compiler, *([tools_hash] if tools_hash else []))
+    return digest("\n".join(parts))[:_KEY_DIGITS]
 
 
 def local_version(prefix: str, key: str) -> str:

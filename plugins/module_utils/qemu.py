@@ -127,7 +127,7 @@ def command(machine: Machine, guest_dir: Path) -> list[str]:
         line += ["-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={_escaped(code)}"]
         line += ["-drive", f"if=pflash,unit=1,format=raw,file={_escaped(guest_dir / 'vars.fd')}"]
     if machine.icount:
-        line += ["-icount", "shift=0,sleep=off"]
+        line += ["-icount", "shift=0,sleep=on"]
     return line
 
 

@@ -15,6 +15,8 @@ description:
   - A build that was killed is taken up where it stopped.
   - A build that fails shows the first compiler error.
   - If the tree has C(tools/tracing/benchmark), its module is built against the kernel and packed too.
+  - The benchmark program is compiled from O(bench_sources), static, packed too, and kept beside the packages for hosts
+    that run another kernel.
 attributes:
   check_mode:
     support: full
@@ -77,6 +79,21 @@ options:
     description: First line of C(gcc --version).
     type: str
     required: true
+  bench_sources:
+    description:
+      - Files of the benchmark program, a C(Makefile) among them that makes C(fetchbpf-bench). None is made without.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the file.
+        type: str
+        required: true
+      text:
+        description: Its content.
+        type: str
+        required: true
   epoch:
     description: Date that the build carries, in seconds since 1970.
     type: int
@@ -183,6 +200,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         epoch=options["epoch"],
         jobs=options["jobs"] or os.cpu_count() or 1,
         cross_compile=options["cross_compile"],
+        bench_sources={source["name"]: source["text"] for source in options["bench_sources"]},
     )
     ccache_dir = (options["ccache_dir"] or os.path.join(options["cache_root"], "ccache")) if options["ccache"] else ""
     kbuild = Kbuild(
@@ -231,6 +249,12 @@ def main() -> None:
             "config_hash": text,
             "requested": {"type": "dict", "default": {}},
             "compiler": text,
+            "bench_sources": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"name": text, "text": text},
+            },
             "epoch": {"type": "int", "default": 0},
             "arch": {"type": "str", "default": ""},
             "cross_compile": {"type": "str", "default": ""},

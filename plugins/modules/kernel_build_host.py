@@ -28,6 +28,22 @@ options:
     description: Whether the build is going to use ccache.
     type: bool
     default: true
+  fragments:
+    description:
+      - Pieces of configuration, as M(fetchbpf.fleet.kernel_config) takes them. Some settings need a command of their own,
+        as C(CONFIG_DEBUG_INFO_BTF) needs C(pahole).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: What messages call it.
+        type: str
+        required: true
+      text:
+        description: Lines C(CONFIG_X=value) or C(# CONFIG_X is not set).
+        type: str
+        required: true
   fail:
     description: Fail if something is missing.
     type: bool
@@ -39,6 +55,9 @@ author:
 EXAMPLES = r"""
 - name: See that this host can build a kernel
   fetchbpf.fleet.kernel_build_host:
+    fragments:
+      - name: mine.config
+        text: CONFIG_DEBUG_INFO_BTF=y
 """
 
 RETURN = r"""
@@ -63,6 +82,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import (
     require,
 )
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import Fragment, parse_fragments
 
 
 def main() -> None:
@@ -71,13 +91,22 @@ def main() -> None:
         argument_spec={
             "cross_compile": {"type": "str", "default": ""},
             "ccache": {"type": "bool", "default": True},
+            "fragments": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"name": {"type": "str", "required": True}, "text": {"type": "str", "required": True}},
+            },
             "fail": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
-    needs = build_needs(module.params["cross_compile"], module.params["ccache"])
+    params = module.params
     try:
-        if module.params["fail"]:
+        asked = parse_fragments([Fragment(**item) for item in params["fragments"]])
+        values = {symbol: setting.value for symbol, setting in asked.items()}
+        needs = build_needs(params["cross_compile"], params["ccache"], values)
+        if params["fail"]:
             require(needs)
     except FleetError as exc:
         module.fail_json(msg=str(exc), **exc.details)

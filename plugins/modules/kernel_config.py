@@ -73,6 +73,10 @@ options:
     description: Hash of the patch series in the tree.
     type: str
     default: none
+  tools_hash:
+    description: Hash of the sources of programs that are packed with the kernel; empty when there are none.
+    type: str
+    default: ''
   ccache:
     description: Whether the build is going to use ccache; it must be there then.
     type: bool
@@ -163,6 +167,7 @@ def main() -> None:
             "localversion": {"type": "str", "default": "-fetchbpf"},
             "source_id": {"type": "str", "required": True},
             "series_hash": {"type": "str", "default": "none"},
+            "tools_hash": {"type": "str", "default": ""},
             "ccache": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
@@ -179,6 +184,7 @@ def main() -> None:
             series_hash=options["series_hash"],
             compiler=compiler_text(options["cross_compile"]),
             cross_compile=options["cross_compile"],
+            tools_hash=options["tools_hash"],
         )
         wanted.check()
         if not os.path.isdir(options["tree"]):

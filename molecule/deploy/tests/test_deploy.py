@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_fact import validate
 from testinfra.host import Host
 
 
@@ -76,18 +77,30 @@ def test_events_record_what_they_were_declared_to_fetch(host: Host) -> None:
 
 
 def test_the_fact_has_every_kind_and_number_of_fetchargs(fact: dict[str, Any], host: Host) -> None:
-    assert fact["schema"] == 1
+    validate(fact)
     assert fact["environment"]["kernel"] == host.check_output("uname -r")
-    rows = {(row["kind"], row["mode"], row["nargs"]): row for row in fact["fetcharg"]["rows"]}
+    benchmark = fact["benchmarks"]["fetcharg"]
+    assert benchmark["status"] == "ok", benchmark["reason"]
+    rows = {
+        (row["labels"]["kind"], row["labels"]["mode"], row["labels"]["nargs"]): row
+        for row in benchmark["rows"]
+        if row["metric"] == "per_call"
+    }
     for kind in ("kprobe", "fprobe", "eprobe"):
-        for mode, count in itertools.product(("bpf", "legacy"), range(4)):
+        for mode, count in itertools.product(("bpf", "interpreter", "legacy"), range(4)):
             row = rows[kind, mode, count]
             assert row["supported"], row
-            assert len(row["samples"]) == fact["fetcharg"]["rounds"]
-            assert row["per_call"]["low"] <= row["per_call"]["median"] <= row["per_call"]["high"]
+            assert len(row["samples"]) == benchmark["params"]["rounds"]
+            assert row["target"].startswith("fetcharg_bench")
     # The probe itself costs something, or nothing was measured.
-    bare = rows["baseline", "default", 0]["per_call"]["median"]
-    assert rows["kprobe", "bpf", 0]["per_call"]["median"] > bare
+    bare = rows["baseline", "default", 0]["median"]
+    assert rows["kprobe", "bpf", 0]["median"] > bare
+
+
+def test_the_jit_is_on_as_before_it_was_turned_off_for_the_interpreted_rows(host: Host) -> None:
+    assert host.file("/proc/sys/net/core/bpf_jit_enable").content_string.strip() == "1"
+    assert host.file("/sys/module/trace_probe_bpf/parameters/interpreter").content_string.strip() == "N"
+    assert not host.file("/run/fetchbpf-bench.jit").exists
 
 
 def test_ansible_shows_the_fact(local_facts: dict[str, Any], fact: dict[str, Any]) -> None:

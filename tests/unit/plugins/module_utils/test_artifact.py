@@ -21,6 +21,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.configure import Wa
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kbuild import Kbuild, find_arch
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import Fragment
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.manifest import artifact_key
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.patched_tree import PatchedTree
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import NO_SERIES, load_series
@@ -116,8 +117,32 @@ def test_the_artifact_has_packages_and_a_manifest_that_names_them(bench: Bench) 
     assert contents(folder / tools) == [
         f"/lib/modules/{release}/extra/fetcharg_bench.ko",
         f"/usr/lib/fetchbpf/{release}/bench_fetcharg.sh",
+        f"/usr/lib/fetchbpf/{release}/series",
     ]
     assert sorted(path.name for path in bench.cache.joinpath("artifacts").iterdir()) == [plan.key]
+
+
+def test_the_benchmark_program_is_packed_and_kept_for_hosts_of_other_kernels(bench: Bench, tmp_path: Path) -> None:
+    sources = {
+        "Makefile": "fetchbpf-bench: a.c\n\t$(CROSS_COMPILE)gcc -static -o $@ $<\n",
+        "a.c": "int main(void) { return 7; }\n",
+    }
+    plan = bench.plan()
+    plan.bench_sources = sources
+    manifest, _counts = bench.builder.build(plan)
+    folder = bench.builder.folder(plan)
+    assert [entry["kind"] for entry in manifest["files"]] == ["config", "bench", "tools", "image"]
+    assert subprocess.run([folder / "fetchbpf-bench"], check=False).returncode == 7
+    tools = next(folder.glob("fetchbpf-tools-*.deb"))
+    assert contents(tools) == [f"/usr/lib/fetchbpf/{plan.release}/fetchbpf-bench"]
+    plan.key, plan.bench_sources = "another", {"Makefile": "fetchbpf-bench:\n\t@echo broken >&2; false\n"}
+    with pytest.raises(FleetError, match="the benchmark program does not compile: broken"):
+        bench.builder.build(plan)
+
+
+def test_another_program_makes_another_key() -> None:
+    plain = artifact_key("s", "h", "c", "gcc")
+    assert len({plain, artifact_key("s", "h", "c", "gcc", "1"), artifact_key("s", "h", "c", "gcc", "2")}) == 3
 
 
 def test_the_kernel_package_runs_the_hosts_hooks(bench: Bench, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_command_line(tmp_path: Path) -> None:
 
 def test_counting_instructions_takes_one_cpu_and_no_kvm(tmp_path: Path) -> None:
     text = " ".join(qemu.command(qemu.Machine("web", 2222, accel="kvm", icount=True), tmp_path))
-    assert "-icount shift=0,sleep=off" in text
+    assert "-icount shift=0,sleep=on" in text
     assert "-smp 1 " in text
     assert "-accel tcg,thread=single" in text
 
