@@ -40,7 +40,13 @@ class Play:
 
 def run_playbook(name: str, path: Path | str, *arguments: str, **variables: Any) -> Play:
     """Run a playbook on the scenario's host of this name; its steps appear on the terminal."""
-    command = ["ansible-playbook", "-i", f"{os.environ['MOLECULE_EPHEMERAL_DIRECTORY']}/inventory", str(path), *arguments]
+    command = [
+        "ansible-playbook",
+        "-i",
+        f"{os.environ['MOLECULE_EPHEMERAL_DIRECTORY']}/inventory",
+        str(path),
+        *arguments,
+    ]
     command += ["-e", json.dumps(variables), "--limit", name]
     start = time.monotonic()
     lines = []

@@ -9,6 +9,7 @@ import ast
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 import pytest
 import yaml
-from testinfra.host import Host
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
@@ -24,15 +24,6 @@ CACHE = Path(os.environ.get("FETCHBPF_CACHE") or Path.home() / ".cache/fetchbpf"
 KEY = CACHE / "images/id_ed25519"
 OPTIONS = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentitiesOnly=yes"
 NAMESPACE = "ansible_collections/fetchbpf/fleet/plugins/module_utils"
-
-
-def hosts() -> dict[str, int]:
-    """Return the guests that are tested and their ports."""
-    inventory = yaml.safe_load((SCENARIO / "inventory/hosts.yml").read_text(encoding="utf-8"))
-    names = list(inventory["all"]["children"]["fleet"]["hosts"])
-    first = int(os.environ.get("FETCHBPF_LAB_PORT") or 22221)
-    wanted = os.environ.get("FETCHBPF_TEST_HOSTS")
-    return {name: first + n for n, name in enumerate(names) if not wanted or name in wanted.split(",")}
 
 
 def examples() -> list[dict[str, Any]]:
@@ -70,19 +61,35 @@ def bundle() -> bytes:
     return buffer.getvalue()
 
 
-def ssh(port: int) -> list[str]:
-    return ["ssh", *OPTIONS.split(), "-i", str(KEY), "-p", str(port), "root@127.0.0.1"]
+@pytest.fixture(scope="session")
+def ports(request: pytest.FixtureRequest) -> dict[str, int]:
+    """The guests' ports, by their names."""
+    inventory = request.config.getoption("ansible_inventory")
+    command = [
+        "ansible",
+        "kvm_guests",
+        "-i",
+        inventory,
+        "-m",
+        "ansible.builtin.debug",
+        "-a",
+        "msg=port{{ lab_guest.port }}",
+    ]
+    environment = dict(os.environ, ANSIBLE_FORCE_COLOR="0", ANSIBLE_NOCOLOR="1")
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return {name: int(port) for name, port in re.findall(r"^(\S+) \| SUCCESS.*?port(\d+)", output, re.M | re.S)}
 
 
 @pytest.fixture(scope="session")
-def outcomes() -> dict[str, dict[str, Any]]:
+def outcomes(ports: dict[str, int]) -> dict[str, dict[str, Any]]:
     """What came of each case, by guest."""
     running = {}
-    for name, port in hosts().items():
-        unpack = ["rm -rf /root/probe-test && mkdir /root/probe-test && tar -C /root/probe-test -xzf -"]
-        subprocess.run([*ssh(port), *unpack], input=bundle(), check=True)
-        command = "cd /root/probe-test && PYTHONPATH=. python3 cases.py"
-        running[name] = subprocess.Popen([*ssh(port), command], stdout=subprocess.PIPE, text=True)
+    for name, port in ports.items():
+        ssh = ["ssh", *OPTIONS.split(), "-i", str(KEY), "-p", str(port), "root@127.0.0.1"]
+        unpack = "rm -rf /root/cases && mkdir /root/cases && tar -C /root/cases -xzf -"
+        subprocess.run([*ssh, unpack], input=bundle(), check=True)
+        command = "cd /root/cases && PYTHONPATH=. python3 cases.py"
+        running[name] = subprocess.Popen([*ssh, command], stdout=subprocess.PIPE, text=True)
     found: dict[str, dict[str, Any]] = {}
     for name, process in running.items():
         output = process.communicate()[0]
@@ -92,16 +99,12 @@ def outcomes() -> dict[str, dict[str, Any]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give the tests every guest and every case."""
-    if "guest" in metafunc.fixturenames:
-        metafunc.parametrize("guest", list(hosts()), scope="module")
+    """Give the tests every case."""
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", case_names())
 
 
 @pytest.fixture(scope="module")
-def host(guest: str) -> Host:
-    """Connection to the guest."""
-    return Host.get_host(
-        f"ssh://root@127.0.0.1:{hosts()[guest]}", ssh_identity_file=str(KEY), ssh_extra_args=OPTIONS, timeout=60
-    )
+def guest(fleet_host: tuple[str, dict[str, Any]]) -> str:
+    """The guest's name."""
+    return fleet_host[0]

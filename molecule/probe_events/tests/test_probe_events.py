@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ROOT, SCENARIO
+from plays import Play
 from testinfra.host import Host
 
 TRACING = "/sys/kernel/tracing"
@@ -21,6 +20,11 @@ STATE = "/var/lib/fetchbpf/probe_events.json"
 UNIT = "fetchbpf-probe-events.service"
 EVERYWHERE = {"open", "open_ret", "fork", "libc_getppid", "libc_getppid_ret", "both"}
 WITH_FPROBES = {"read", "read_ret", "exec"}
+KERNELS = {
+    "fetchbpf-stock": r"6\.\d+\.\d+-\d+-.*amd64",
+    "fetchbpf-v612": r"6\.12\..*-fetchbpf-",
+    "fetchbpf-v73": r"7\.3\..*-fetchbpf-",
+}
 
 
 def registered(host: Host) -> dict[str, list[str]]:
@@ -40,7 +44,7 @@ def has_fprobes(host: Host) -> bool:
 def test_the_kernel_is_the_one_to_test(host: Host, guest: str) -> None:
     release = host.check_output("uname -r")
     wanted = {
-        "probes-stock": r"6\.\d+\.\d+-\d+-.*amd64",
+        "fetchbpf-stock": r"6\.\d+\.\d+-\d+-.*amd64",
         "probes-v612": r"6\.12\..*-fetchbpf-",
         "probes-v73": r"7\.3\..*-fetchbpf-",
     }
@@ -107,7 +111,7 @@ def test_a_module_that_is_loaded_later_gets_its_event(host: Host) -> None:
 
 
 def test_the_patched_kernels_run_them_compiled(host: Host, guest: str) -> None:
-    if guest == "probes-stock":
+    if guest == "fetchbpf-stock":
         assert not host.file(f"{TRACING}/fetcharg_bpf").exists
         return
     lines = host.file(f"{TRACING}/fetcharg_bpf").content_string.splitlines()
@@ -124,17 +128,18 @@ def test_case(guest: str, case: str, outcomes: dict[str, dict[str, Any]]) -> Non
     assert not outcome["error"], outcome["error"]
 
 
-def test_zz_nothing_is_left_when_it_is_removed(host: Host, guest: str) -> None:
-    inventory = os.environ.get("MOLECULE_INVENTORY_FILE") or str(SCENARIO / "inventory")
-    command = ["ansible-playbook", "-i", inventory, "playbooks/probe_events.yml", "--limit", guest]
-    done = subprocess.run(
-        [*command, "-e", "probe_events_state=absent"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_the_info_module_tells_all(playbook: Callable[..., Play]) -> None:
+    play = playbook("molecule/probe_events/info.yml")
+    assert not play.failed, play.output
+
+
+def test_nothing_is_left_when_it_is_removed(host: Host, playbook: Callable[..., Play]) -> None:
+    play = playbook("playbooks/probe_events.yml", probe_events_state="absent")
+    assert not play.failed and play.recap["changed"] == 1, play.output
     assert registered(host) == {}
     assert not host.file(f"{TRACING}/instances/returns").exists
-    left = host.run(
-        "find / -xdev -name '*probe_events*' -o -xdev -name '*fetchbpf-probe-events*' | grep -v /root/probe-test"
-    )
-    assert [line for line in left.stdout.splitlines() if not line.startswith(("/run/lock", "/proc"))] == []
+    left = host.check_output("find /etc /usr /var /run -name '*probe[_-]events*' ! -name '*.lock'")
+    assert left == ""
     assert host.run(f"systemctl is-enabled {UNIT}").rc != 0
+    again = playbook("playbooks/probe_events.yml", probe_events_state="absent")
+    assert again.recap["changed"] == 0, again.output
