@@ -44,7 +44,7 @@ def restore(state_file: str) -> int:
             restoring=True,
         )
         result = run(request)
-    waiting = [*result.get("skipped", ()), *result.get("failed_events", ())]
+    waiting = [*result.get("left_out", ()), *result.get("failed_events", ())]
     mark_pending(bool(waiting))
     for entry in waiting:
         print(f"<4>{entry['event']} is not registered: {entry['reason']}".replace("\n", "\n<4>"))

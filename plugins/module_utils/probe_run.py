@@ -190,7 +190,7 @@ def _run(request: Request, tracefs: Tracefs, declared: Declared) -> dict[str, An
             | {setting.name for setting in plan.settings} - set(failed)
         ),
         "deleted": plan.delete,
-        "skipped": [{"event": name, "reason": skipped[name]} for name in sorted(skipped)],
+        "left_out": [{"event": name, "reason": skipped[name]} for name in sorted(skipped)],
         "failed_events": [{"event": name, "reason": failed[name]} for name in sorted(failed)],
         "events": {
             event.name: {

@@ -59,16 +59,16 @@ def limits_of(release: str) -> Limits:
     """Return the limits of a kernel release.
 
     The kernel tells them to nobody, so they go by the version: 6.1, 6.12 and
-    7.3 were tried. Between them the wider is taken; there the kernel itself
-    refuses what is too much.
+    7.3 were tried. Between them the wider is taken. What nests less deep but
+    is too much with its type, only the kernel can tell.
     """
     found = re.match(r"(\d+)\.(\d+)", release)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version <= (6, 12):
-        return Limits(nesting=13 if version == (6, 12) else 14, expression=63)
+        return Limits(nesting=14, expression=63)
     if version >= (7, 3):
         return Limits(nesting=8, expression=255)
-    return Limits(nesting=13, expression=255)
+    return Limits(nesting=14, expression=255)
 
 
 @dataclass(frozen=True)

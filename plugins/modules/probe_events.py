@@ -250,7 +250,7 @@ deleted:
   type: list
   elements: str
   sample: []
-skipped:
+left_out:
   description: Optional events that this kernel cannot have, with the reason.
   returned: success
   type: list
@@ -350,7 +350,7 @@ def work(params: dict[str, Any], check: bool, diff: bool) -> dict[str, Any]:
         elif paths:
             probe_persist.remove()
         if persist:
-            probe_restore.mark_pending(bool(result.get("skipped")))
+            probe_restore.mark_pending(bool(result.get("left_out")))
     result["persist"] = paths
     result["changed"] = result["changed"] or bool(paths)
     if diff and paths and "diff" in result:

@@ -120,8 +120,8 @@ def test_a_command_that_is_too_long_is_refused() -> None:
     ("release", "limits"),
     [
         ("6.1.0-42-amd64", Limits(14, 63)),
-        ("6.12.117-fetchbpf", Limits(13, 63)),
-        ("6.18.1", Limits(13, 255)),
+        ("6.12.117-fetchbpf", Limits(14, 63)),
+        ("6.18.1", Limits(14, 255)),
         ("7.3.0-rc7", Limits(8, 255)),
     ],
 )
