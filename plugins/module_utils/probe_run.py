@@ -285,6 +285,9 @@ def _plan_buffers(
     todo: list[tuple[str, str, str, str]] = []
     records = {place: dict(record) for place, record in state.buffers.items()}
     there = {"", *tracefs.instances()}
+    # Several items may be about one place; together they are what is restored.
+    for place in {item.get("instance") or "" for item in request.buffers}:
+        records.setdefault(place, {})["item"] = {}
     for item in request.buffers:
         place = item.get("instance") or ""
         record = records.setdefault(place, {})
@@ -305,7 +308,7 @@ def _plan_buffers(
             if not unchanged:
                 todo.append((place, name, now, value))
             record[name] = {"value": value, "shown": known.get("shown", now), "was": known.get("was", now)}
-            record["item"] = {key: data for key, data in item.items() if data is not None}
+            record["item"].update({"instance": place, option: item[option]})
         if place not in there and place not in plan.make:
             plan.make.append(place)
     if request.remove_all:

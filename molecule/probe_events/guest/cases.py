@@ -122,13 +122,13 @@ def p1_declared_twice_is_unchanged(kernel: Kernel) -> None:
 @case
 def p1_a_module_that_comes_later_fills_in_maxactive(kernel: Kernel) -> None:
     """P1: ``r:`` while the module is not loaded, ``r10:`` after."""
-    shell("modprobe loop")
+    shell("modprobe -i loop")
     event = {"definition": "r:a loop:loop_queue_rq"}
     kernel.apply(event)
     assert not kernel.apply(event)["changed"]
     shell("modprobe -r loop")
     assert not kernel.apply(event)["changed"], kernel.lines("a")
-    shell("modprobe loop")
+    shell("modprobe -i loop")
     assert not kernel.apply(event)["changed"], kernel.lines("a")
 
 

@@ -101,7 +101,7 @@ def test_a_module_that_is_loaded_later_gets_its_event(host: Host) -> None:
         "module loop is not loaded"
         in json.loads(host.file(STATE).content_string)["events"]["fetchbpf/loop_rq"]["pending"]
     )
-    host.check_output("modprobe loop")
+    host.check_output("modprobe -i loop")
     # Only a host that never does it takes so long.
     deadline = time.monotonic() + 120
     while "loop_rq" not in registered(host):
