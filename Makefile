@@ -1,5 +1,6 @@
 # make deploy   the main job, on the embedded lab
 # make test     all tests;  make test-fast: those that need no VM
+# make kernel-test  the kernel series on its bases, in guests of their own; takes an hour or more at first
 # make down     stops the lab's guests and removes them
 
 SHELL := /bin/bash
@@ -9,7 +10,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 ARGS ?=
 
-.PHONY: deploy rollback report report-picture down test test-fast lint unit sanity integration clean
+.PHONY: deploy rollback report report-picture down test test-fast kernel-test lint unit sanity integration clean
 
 deploy: $(VENV)/.controller
 	ansible-playbook -i inventories/lab deploy_fetchbpf.yml $(ARGS)
@@ -33,6 +34,9 @@ test: $(VENV)/.test
 
 test-fast: $(VENV)/.test
 	tests/run fast
+
+kernel-test: $(VENV)/.test
+	tests/run packages kernel
 
 lint unit sanity integration: $(VENV)/.test
 	tests/run $@

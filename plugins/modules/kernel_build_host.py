@@ -30,8 +30,8 @@ options:
     default: true
   fragments:
     description:
-      - Pieces of configuration, as M(fetchbpf.fleet.kernel_config) takes them. Some settings need a command of their own,
-        as C(CONFIG_DEBUG_INFO_BTF) needs C(pahole).
+      - Pieces of configuration, as M(fetchbpf.fleet.kernel_config) takes them. Some settings need a command of their
+        own, as C(CONFIG_DEBUG_INFO_BTF) needs C(pahole).
     type: list
     elements: dict
     default: []

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_fact import KINDS
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_compare import Change
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_model import Group, HostResult, scale_for
-from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics import ALPHA, mann_whitney
+from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_statistics import ALPHA, adjust, mann_whitney
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.report_tables import exact_rounds
 
 # Neither is a way to probe.
@@ -47,10 +47,11 @@ def overall(hosts: Sequence[HostResult], regressed: Sequence[Change] | None) -> 
         if state["status"] == "failed"
     ]
     parts = [f"{host.name}: {host.state}" for host in without] + [f"{name} failed" for name in failed]
+    noise = [f"{host.name} is noisy" for host in hosts if host.noisy]
     card = Card(
         "Hosts measured",
         f"{len(hosts) - len(without)} of {len(hosts)}",
-        "; ".join(parts) or "every benchmark of every host ran",
+        "; ".join(parts + noise) or "every benchmark of every host ran",
         "bad" if parts else "good",
     )
     if regressed is None:
@@ -119,7 +120,8 @@ def _cheapest_hook(group: Group) -> Card | None:
         return None
     ranked = sorted(shares, key=lambda hook: -median(shares[hook]))
     first, last = ranked[0], ranked[-1]
-    ties = [hook for hook in ranked[1:] if _tied(rates, first, hook)]
+    clear = _told_apart(rates, first)
+    ties = [hook for hook in ranked[1:] if hook not in clear]
     text = f"{first} keeps {100 * median(shares[first]):.0f} % of the bare call's rate"
     text += f", and cannot be told from {', '.join(ties)}" if ties else ""
     text += f". The dearest, {last}, keeps {100 * median(shares[last]):.0f} %" if last not in ties else ""
@@ -128,10 +130,15 @@ def _cheapest_hook(group: Group) -> Card | None:
     )
 
 
-def _tied(rates: Iterable[dict[str, dict[str, Any]]], one: str, two: str) -> bool:
-    """Whether no host tells the two hooks apart."""
-    both = [rows for rows in rates if one in rows and two in rows]
-    return all(mann_whitney(rows[one]["samples"], rows[two]["samples"]).p >= ALPHA for rows in both)
+def _told_apart(rates: Iterable[dict[str, dict[str, Any]]], one: str) -> set[str]:
+    """Return the hooks that some host tells from ``one``, the p-values adjusted for the number of hooks."""
+    found = set()
+    for rows in rates:
+        others = [hook for hook in rows if hook != one and hook not in _NO_HOOK]
+        if one in rows:
+            tests = [mann_whitney(rows[one]["samples"], rows[hook]["samples"]).p for hook in others]
+            found |= {hook for hook, p in zip(others, adjust(tests)) if p < ALPHA}
+    return found
 
 
 def _hits(group: Group) -> Card | None:

@@ -38,6 +38,12 @@ class HostResult:
         """The host's benchmarks by name; none without a fact."""
         return self.fact["benchmarks"] if self.fact else {}
 
+    @property
+    def noisy(self) -> bool:
+        """Whether most of what the host measured is noisy: then the host is, and not the thing measured."""
+        rows = [row for benchmark in self.benchmarks.values() for row in benchmark["rows"] if row["supported"]]
+        return sum(row["noisy"] for row in rows) > len(rows) / 2
+
     def rows(self, benchmark: str, metric: str, **labels: str | int) -> list[dict[str, Any]]:
         """Return the rows of a metric whose labels include ``labels``."""
         return [

@@ -191,7 +191,10 @@ def fetcharg_kind_tables(group: Group) -> list[Table]:
         added = [row for host in group.hosts for row in host.rows("fetcharg", "overhead", kind=kind)]
         if not rows:
             continue
-        modes = [mode for mode in MODES if any(row["labels"]["mode"] == mode for row in rows)]
+        # A mode that no host has is in the first table, with the reason.
+        modes = [mode for mode in MODES if any(row["labels"]["mode"] == mode for row in rows if row["supported"])]
+        if not modes:
+            continue
         rate, cost = scale_for(rows), scale_for(added)
         lines = []
         for host in group.hosts:
@@ -398,9 +401,8 @@ def hosts_table(hosts: Sequence[HostResult]) -> Table:
             continue
         environment = host.fact["environment"]
         states = [_state(host.benchmarks.get(name)) for name in names]
-        lines.append(
-            [Cell(host.name), Cell("measured", mark="good"), Cell(environment["kernel"]), Cell(host.clock), *states]
-        )
+        state = Cell("measured, noisy", mark="noisy") if host.noisy else Cell("measured", mark="good")
+        lines.append([Cell(host.name), state, Cell(environment["kernel"]), Cell(host.clock), *states])
     return Table("hosts", "Hosts", ["host", "state", "kernel", "unit of time", *names], lines)
 
 

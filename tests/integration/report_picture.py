@@ -15,7 +15,7 @@ import browser
 def main() -> None:
     """Entry point."""
     report, target = (Path(argument) for argument in sys.argv[1:3])
-    width, height = (int(part) for part in (sys.argv[3] if len(sys.argv) > 3 else "1000x820").split("x"))
+    width, height = (int(part) for part in (sys.argv[3] if len(sys.argv) > 3 else "1000x1250").split("x"))
     with browser.open_page(report, (width, height)) as page:
         browser.prefer(page, sys.argv[4] if len(sys.argv) > 4 else "light")
         if len(sys.argv) > 5:

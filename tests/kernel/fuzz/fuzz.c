@@ -4,23 +4,23 @@
  * each once, and compares what an instance with disable_bpf set recorded with
  * what an instance without it recorded, argument by argument.
  *
- *   fuzz [--seed N] [--count N] [--kinds kprobe,kretprobe,fprobe,fexit,tprobe,eprobe,uprobe,uretprobe] [-v]
+ *   fuzz [--seed N] [--count N] [--kinds kprobe,kretprobe,fprobe,fexit,tprobe,eprobe,uprobe,uretprobe] [--perf | --cost] [-v]
+ *
+ * With --perf, what perf records takes the place of the latter: perf knows no
+ * such option. With --cost it times both instead, and compares what a hit takes; that makes
+ * sense where the clock counts instructions.
  *
  * Needs fetcharg_fuzz.ko. Exit status 0: no mismatch.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
+#include <linux/perf_event.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <sys/syscall.h>
 
-#define T "/sys/kernel/tracing/"
+#include "tracefs.h"
+
 #define GROUP "fetchbpf_fuzz"
 #define MAX_ARGS 128
 
@@ -50,36 +50,6 @@ static uint64_t rnd(void)
 	return rng * 0x2545f4914f6cdd1dULL;
 }
 static int pick(int n) { return (rnd() >> 33) % n; }
-
-static void die(const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt); vfprintf(stderr, fmt, ap); va_end(ap);
-	fprintf(stderr, ": %s\n", strerror(errno));
-	exit(2);
-}
-
-static int put(const char *path, int flags, const char *s)
-{
-	int fd = open(path, O_WRONLY | flags), ret;
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, s, strlen(s)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static int get(const char *path, char *buf, int size)
-{
-	int fd = open(path, O_RDONLY), n, all = 0;
-	if (fd < 0)
-		return -errno;
-	while (all < size - 1 && (n = read(fd, buf + all, size - 1 - all)) > 0)
-		all += n;
-	buf[all] = 0;
-	close(fd);
-	return all;
-}
 
 /* The target in user space: uprobes go here. */
 struct udata { uint64_t w[52]; char text[40]; };
@@ -346,48 +316,152 @@ static unsigned char *record(const char *inst, unsigned char *page, int id, int 
 	return found;
 }
 
-static unsigned char page[2][4096] __attribute__((aligned(4096)));
+static unsigned char page[2][65536] __attribute__((aligned(4096)));
 
-static void hit(void)
+/* perf as the second recorder: its ring buffer, one page of which is the head */
+#define PERF_RING (1 << 17)
+
+static int perf, perf_fd = -1;
+static struct perf_event_mmap_page *perf_ring;
+
+static int perf_start(int id)
 {
-	if (kernel_kind) {
-		if (put("/sys/module/fetcharg_fuzz/parameters/hit", 0, "1"))
-			die("hit");
-	} else {
-		((void *(*volatile)(void *, uint64_t, uint32_t, char *))fuzz_utarget)(ubuf, 0x8877665544332211ULL, 0xdeadbeef, ubuf + 376);
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .config = id,
+		.sample_period = 1, .sample_type = PERF_SAMPLE_RAW,
+	};
+
+	perf_fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+	if (perf_fd < 0)
+		return -errno;
+	perf_ring = mmap(NULL, PERF_RING + 4096, PROT_READ | PROT_WRITE, MAP_SHARED, perf_fd, 0);
+	if (perf_ring == MAP_FAILED)
+		die("perf ring buffer");
+	return 0;
+}
+
+/* Ends the recording; returns the first sample's data. */
+static unsigned char *perf_stop(unsigned char *buf, int *len, int *nrec)
+{
+	unsigned char *data = (unsigned char *)perf_ring + 4096, *found = NULL;
+	uint64_t at = 0, head = perf_ring->data_head;
+
+	__sync_synchronize();
+	*nrec = 0;
+	while (at < head && head < PERF_RING) {
+		struct perf_event_header *h = (void *)(data + at);
+
+		if (h->type == PERF_RECORD_SAMPLE && !(*nrec)++) {
+			*len = *(uint32_t *)(h + 1);
+			memcpy(buf, (char *)(h + 1) + 4, *len);
+			found = buf;
+		}
+		at += h->size;
 	}
+	munmap(perf_ring, PERF_RING + 4096);
+	close(perf_fd);
+	return found;
+}
+
+/* Returns how long the hits took, in nanoseconds. */
+static uint64_t hits(int times)
+{
+	void *(*volatile target)(void *, uint64_t, uint32_t, char *) = fuzz_utarget;
+	uint64_t start;
+	char buf[32];
+
+	if (kernel_kind) {
+		sprintf(buf, "%d", times);
+		if (put("/sys/module/fetcharg_fuzz/parameters/hit", 0, buf))
+			die("hit");
+		get("/sys/module/fetcharg_fuzz/parameters/elapsed_ns", buf, sizeof(buf));
+		return strtoull(buf, NULL, 10);
+	}
+	start = now_ns();
+	while (times-- > 0)
+		target(ubuf, 0x8877665544332211ULL, 0xdeadbeef, ubuf + 376);
+	return now_ns() - start;
+}
+
+#define COST_HITS 512
+/* More than this and one percent more than legacy is a mismatch. */
+#define COST_SLACK 3
+
+static double cost_of(const char *instance)
+{
+	uint64_t best = UINT64_MAX, took;
+	char path[128];
+	int i;
+
+	sprintf(path, T "instances/%s/events/" GROUP "/ev/enable", instance);
+	if (put(path, 0, "1"))
+		die("enable");
+	hits(8);
+	for (i = 0; i < 3; i++) {
+		took = hits(COST_HITS);
+		if (took < best)
+			best = took;
+	}
+	put(path, 0, "0");
+	return (double)best / COST_HITS;
+}
+
+static double worst_ratio;
+
+static int compare_cost(int n, const char *def)
+{
+	double legacy = cost_of("fzl"), bpf = cost_of("fzb");
+
+	if (bpf / legacy > worst_ratio)
+		worst_ratio = bpf / legacy;
+	if (bpf <= legacy * 1.01 + COST_SLACK)
+		return 0;
+	printf("SLOWER %d: legacy %.1f bpf %.1f: %.400s\n", n, legacy, bpf, def);
+	return 1;
+}
+
+/* Records a hit both ways: where it is, how long, how many there are. */
+static void record_both(int id, unsigned char **r, int *len, int *nrec)
+{
+	int tries = 5;
+
+	/* A return probe misses a hit at times; then there is no record at all. */
+	do {
+		r[0] = r[1] = NULL;
+		put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "1");
+		if (!one_hit) {
+			hits(1);
+			put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "0");
+		}
+		if (perf ? perf_start(id) : put(T "instances/fzb/events/" GROUP "/ev/enable", 0, "1"))
+			die("enable");
+		hits(1);
+		if (perf)
+			r[1] = perf_stop(page[1], &len[1], &nrec[1]);
+		put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "0");
+		put(T "instances/fzb/events/" GROUP "/ev/enable", 0, "0");
+		r[0] = record("fzl", page[0], id, &len[0], &nrec[0]);
+		if (!perf)
+			r[1] = record("fzb", page[1], id, &len[1], &nrec[1]);
+	} while (!r[0] && !r[1] && --tries);
 }
 
 static int compare(int n, const char *def)
 {
-	unsigned char *r[2];
+	unsigned char *r[2] = {};
 	int len[2] = {}, nrec[2], i, j, id, bad = 0;
 	char buf[64];
 
 	get(T "events/" GROUP "/ev/id", buf, sizeof(buf));
 	id = atoi(buf);
 	format();
-	if (one_hit) {
-		put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "1");
-		if (put(T "instances/fzb/events/" GROUP "/ev/enable", 0, "1"))
-			die("enable");
-		hit();
-	} else {
-		put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "1");
-		hit();
-		put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "0");
-		put(T "instances/fzb/events/" GROUP "/ev/enable", 0, "1");
-		hit();
-	}
-	put(T "instances/fzl/events/" GROUP "/ev/enable", 0, "0");
-	put(T "instances/fzb/events/" GROUP "/ev/enable", 0, "0");
-	r[0] = record("fzl", page[0], id, &len[0], &nrec[0]);
-	r[1] = record("fzb", page[1], id, &len[1], &nrec[1]);
+	record_both(id, r, len, nrec);
 	if (!r[0] || !r[1] || nrec[0] != 1 || nrec[1] != 1) {
 		printf("MISMATCH %d: records legacy %d bpf %d: %s\n", n, nrec[0], nrec[1], def);
 		return 1;
 	}
-	if (len[0] != len[1]) {
+	/* perf pads in another way */
+	if (perf ? len[1] + 8 < len[0] : len[0] != len[1]) {
 		printf("MISMATCH %d: length legacy %d bpf %d: %s\n", n, len[0], len[1], def);
 		return 1;
 	}
@@ -447,7 +521,7 @@ int main(int argc, char **argv)
 	static char def[80000], buf[8192];
 	char kinds[256] = "kprobe,kretprobe,fprobe,fexit,tprobe,eprobe,uprobe,uretprobe";
 	char *k, *save;
-	int i, count = 200, bad = 0, done, all = 0, rejected, progs;
+	int i, count = 200, bad = 0, done, all = 0, rejected, progs, cost = 0;
 	uint64_t seed = 1;
 	struct udata *u;
 
@@ -455,19 +529,13 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--seed")) seed = strtoull(argv[++i], 0, 0);
 		else if (!strcmp(argv[i], "--count")) count = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--kinds")) strcpy(kinds, argv[++i]);
+		else if (!strcmp(argv[i], "--cost")) cost = 1;
+		else if (!strcmp(argv[i], "--perf")) perf = 1;
 		else if (!strcmp(argv[i], "-v")) verbose = 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	exe = realpath("/proc/self/exe", NULL);
-	{	/* file offset of the user target: from the first executable map */
-		FILE *f = fopen("/proc/self/maps", "r");
-		unsigned long s, e, o; char p[8];
-		while (fgets(buf, sizeof(buf), f))
-			if (sscanf(buf, "%lx-%lx %4s %lx", &s, &e, p, &o) == 4 &&
-			    (unsigned long)fuzz_utarget >= s && (unsigned long)fuzz_utarget < e)
-				uprobe_off = (unsigned long)fuzz_utarget - s + o;
-		fclose(f);
-	}
+	uprobe_off = file_offset(fuzz_utarget);
 	ubuf = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (i = 0; i < 8192; i++) ubuf[i] = i * 7;
 	u = (struct udata *)ubuf;
@@ -505,7 +573,10 @@ int main(int argc, char **argv)
 		one_hit = kernel_kind && strcmp(kind, "eprobe");
 		rng = seed * 0x9e3779b97f4a7c15ULL + kind[0] * 131 + kind[1] * 17 + kind[strlen(kind) - 1];
 		for (i = 0; i < 10; i++) rnd();
-		if (supported()) { printf("%s: not supported\n", kind); continue; }
+		if (supported() || (perf && !strcmp(kind, "eprobe"))) {
+			printf("fuzz %s not supported\n", kind);
+			continue;
+		}
 		rejected = 0; progs = 0;
 		for (done = 0; done < count && rejected < count * 20;) {
 			char *p;
@@ -526,13 +597,14 @@ int main(int argc, char **argv)
 				continue;
 			}
 			if (verbose) printf("%s\n", def);
-			kbad += compare(done, def);
+			kbad += cost ? compare_cost(done, def) : compare(done, def);
 			done++;
 			if (get(T "fetcharg_bpf", buf, sizeof(buf)) > 0 && strstr(buf, "jited=1")) progs++;
 			if (put(T "dynamic_events", O_APPEND, "-:" GROUP "/ev"))
 				die("delete");
 		}
-		printf("fuzz %s: %d definitions, %d with a program, %d mismatches, %d rejected\n", kind, done, progs, kbad, rejected);
+		printf("fuzz %s %d definitions, %d with a program, %d mismatches, %d rejected\n", kind, done, progs, kbad, rejected);
+		if (cost) { printf("cost %s: at worst %.2f %% of legacy\n", kind, worst_ratio * 100); worst_ratio = 0; }
 		bad += kbad; all += done;
 	}
 	rmdir(T "instances/fzl");

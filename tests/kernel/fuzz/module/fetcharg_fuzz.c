@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Target of the differential fuzzer: one hit per write to parameters/hit. */
+/*
+ * Target of the differential fuzzer: writing N to parameters/hit hits it N
+ * times, and parameters/elapsed_ns says how long that took.
+ */
+#include <linux/irqflags.h>
 #include <linux/module.h>
+#include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
 /* Offsets are known to fuzz.c: keep the two alike. */
@@ -52,11 +57,30 @@ noinline struct fz_data *fetcharg_fuzz_target(struct fz_data *d, u64 a, u32 b,
 	return d->next;
 }
 
+static u64 elapsed_ns;
+module_param(elapsed_ns, ullong, 0444);
+
 static int hit_set(const char *val, const struct kernel_param *kp)
 {
+	unsigned long flags;
+	unsigned int times;
+	u64 start;
+	int ret;
+
+	ret = kstrtouint(val, 0, &times);
+	if (ret)
+		return ret;
 	d1.user = d2.user = (void *)user;
-	fetcharg_fuzz_target(&d1, 0x8877665544332211ULL, 0xdeadbeef, -5,
-			     (void *)user, d1.text, 0x1234567890abcdefULL, &d2);
+	/* A timer tick in the middle would count as cost of the probe. */
+	local_irq_save(flags);
+	start = ktime_get_ns();
+	while (times--)
+		fetcharg_fuzz_target(&d1, 0x8877665544332211ULL, 0xdeadbeef, -5,
+				     (void *)user, d1.text,
+				     0x1234567890abcdefULL, &d2);
+	elapsed_ns = ktime_get_ns() - start;
+	local_irq_restore(flags);
+
 	return 0;
 }
 

@@ -115,6 +115,20 @@ def test_fetchargs_are_laid_out_by_host_probe_and_number() -> None:
     assert line(table, "a", "harness", "default")[3].value == 1
 
 
+def test_modes_that_no_host_has_fill_no_columns() -> None:
+    tables = {table.id: table for table in host_tables(group(host()))}
+    assert tables["fetcharg-kprobe-ns"].columns[2:] == [
+        "bpf M calls/s",
+        "bpf +ns",
+        "interpreter M calls/s",
+        "interpreter +ns",
+        "legacy M calls/s",
+        "legacy +ns",
+    ]
+    assert [column.split()[0] for column in tables["fetcharg-eprobe-ns"].columns[2::2]] == ["bpf", "legacy"]
+    assert line(tables["fetcharg-kprobe-ns"], "a", "no probe")[2].value == pytest.approx(5e8, rel=0.05)
+
+
 def test_a_failed_benchmark_is_a_line_with_the_reason_in_every_table_of_it() -> None:
     broken, none = host("b"), host("c")
     for name in list(broken.benchmarks):
@@ -175,12 +189,12 @@ def test_an_unknown_benchmark_is_a_plain_table() -> None:
 
 
 def test_the_hosts_table_has_every_host_and_benchmark() -> None:
-    noisy = host("a", noise=0.3)
+    noisy = host("a", noise=0.5)
     noisy.benchmarks["latency"].update(status="unsupported", reason="no timer", rows=[])
     noisy.benchmarks.pop("parallel")
     rows = texts(hosts_table([noisy, HostResult("b", "unreachable", "no route")]))
     assert rows[1] == ["b", "unreachable", "no route"]
-    assert rows[0][1] == "measured"
+    assert rows[0][1] == "measured, noisy"
     assert "noisy" in rows[0][4]
     assert rows[0][6:8] == ["unsupported: no timer", "not measured"]
 
@@ -280,3 +294,5 @@ def test_lost_hits_and_lost_hosts_are_in_the_answer() -> None:
     (card,) = overall([host("a"), broken, HostResult("c", "unreachable", "no route")], None)
     assert (card.value, card.mark) == ("2 of 3", "bad")
     assert card.text == "c: unreachable; b latency failed"
+    (card,) = overall([host("a"), host("loud", noise=0.9)], None)
+    assert (card.mark, card.text) == ("good", "loud is noisy")
