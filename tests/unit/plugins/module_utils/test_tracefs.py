@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,13 +52,16 @@ def test_the_latest_block_of_error_log_is_shown_with_its_caret(tmp_path: Path, m
     new = "[   2.0] trace_kprobe: error: Failed to register probe event\n  Command: p:g/e nope\n           ^\n"
     log.write_text(old)
 
-    def refuse(self: Tracefs, text: str, *parts: str) -> None:
+    def refuse(_descriptor: int, _text: bytes) -> None:
         log.write_text(old + new)
         raise OSError(2, "No such file or directory")
 
-    monkeypatch.setattr(Tracefs, "write", refuse)
+    (tmp_path / "dynamic_events").write_text("")
+    tracefs = Tracefs(str(tmp_path))
+    tracefs.begin()
+    monkeypatch.setattr(os, "write", refuse)
     with pytest.raises(FleetError) as caught:
-        Tracefs(str(tmp_path)).command("g/e", "p:g/e nope")
+        tracefs.command("g/e", "p:g/e nope")
     assert str(caught.value).splitlines()[1:] == [
         "trace_kprobe: error: Failed to register probe event",
         "  Command: p:g/e nope",

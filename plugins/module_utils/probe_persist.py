@@ -1,0 +1,176 @@
+# Copyright: (c) 2026, The fetchbpf.fleet authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host keeps so that its events are there again after a reboot: one program, two units, one udev rule."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from types import ModuleType
+
+from . import (
+    elf,
+    errors,
+    probe_apply,
+    probe_checks,
+    probe_lines,
+    probe_plan,
+    probe_restore,
+    probe_run,
+    probe_state,
+    probes,
+    tracefs,
+)
+from .errors import FleetError
+
+PROGRAM = "usr/local/lib/fetchbpf/probe_events.pyz"
+UNIT = "fetchbpf-probe-events.service"
+UNIT_FILE = f"etc/systemd/system/{UNIT}"
+MODULE_UNIT_FILE = "etc/systemd/system/fetchbpf-probe-events@.service"
+ENABLED_LINK = f"etc/systemd/system/sysinit.target.wants/{UNIT}"
+RULE_FILE = "etc/udev/rules.d/90-fetchbpf-probe-events.rules"
+PACKAGE = "fetchbpf_probe_events"
+# The program is the module's own code.
+PARTS: tuple[ModuleType, ...] = (
+    *(elf, errors, probe_apply, probe_checks, probe_lines, probe_plan),
+    *(probe_restore, probe_run, probe_state, probes, tracefs),
+)
+
+_UNIT_TEXT = """\
+[Unit]
+Description=Register the declared probe events
+Documentation=https://github.com/fetchbpf/fleet
+DefaultDependencies=no
+RequiresMountsFor={state_file} /usr/local/lib
+Wants=sys-kernel-tracing.mount sys-kernel-debug.mount
+After=sys-kernel-tracing.mount sys-kernel-debug.mount systemd-modules-load.service local-fs.target
+Before=sysinit.target systemd-user-sessions.service shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={python} /{program} {state_file}
+TimeoutStartSec=180
+
+[Install]
+WantedBy=sysinit.target
+"""
+
+_MODULE_UNIT_TEXT = """\
+[Unit]
+Description=Register the declared probe events that waited for module %i
+DefaultDependencies=no
+After={unit}
+Before=shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+ExecStart={python} /{program} {state_file}
+TimeoutStartSec=180
+"""
+
+# Without events that wait for a module there is no such file, and a module costs nothing.
+_RULE_TEXT = """\
+ACTION=="add", SUBSYSTEM=="module", TEST=="{pending}", \
+RUN+="/usr/bin/systemctl --no-block start fetchbpf-probe-events@%k.service"
+"""
+
+
+def program() -> bytes:
+    """Return the restore program, the same bytes for the same sources."""
+    files = {f"{PACKAGE}/__init__.py": "", "__main__.py": f"from {PACKAGE}.probe_restore import main\n\nmain()\n"}
+    for part in PARTS:
+        files[f"{PACKAGE}/{part.__name__.rpartition('.')[2]}.py"] = inspect.getsource(part)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), files[name])
+    return buffer.getvalue()
+
+
+def files(state_file: str) -> dict[str, bytes]:
+    """Return the content of every file of a persistent host, by its path below ``/``."""
+    values = {
+        "python": sys.executable,
+        "program": PROGRAM,
+        "state_file": state_file,
+        "unit": UNIT,
+        "pending": probe_restore.PENDING,
+    }
+    return {
+        PROGRAM: program(),
+        UNIT_FILE: _UNIT_TEXT.format(**values).encode(),
+        MODULE_UNIT_FILE: _MODULE_UNIT_TEXT.format(**values).encode(),
+        RULE_FILE: _RULE_TEXT.format(**values).encode(),
+    }
+
+
+def differs(wanted: bool, state_file: str, root: str = "/") -> list[str]:
+    """Return the paths that are not as a host which restores its events (or does not) has them."""
+    if not wanted:
+        candidates = (PROGRAM, UNIT_FILE, MODULE_UNIT_FILE, ENABLED_LINK, RULE_FILE)
+        return [f"/{path}" for path in candidates if os.path.lexists(os.path.join(root, path))]
+    if not os.path.isdir(os.path.join(root, "run/systemd/system")):
+        raise FleetError("persist: this host does not run systemd, which is to restore the events")
+    found = []
+    for path, content in files(state_file).items():
+        try:
+            with open(os.path.join(root, path), "rb") as handle:
+                same = handle.read() == content
+        except OSError:
+            same = False
+        if not same:
+            found.append(f"/{path}")
+    if not os.path.lexists(os.path.join(root, ENABLED_LINK)):
+        found.append(f"/{ENABLED_LINK}")
+    return found
+
+
+def install(state_file: str, root: str = "/") -> None:
+    """Make the host restore its events at boot."""
+    for path, content in files(state_file).items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full + ".new", "wb") as handle:
+            handle.write(content)
+        os.replace(full + ".new", full)
+    _run("systemctl", "daemon-reload")
+    _run("systemctl", "enable", "--quiet", UNIT)
+    _reload_rules()
+
+
+def remove(root: str = "/") -> None:
+    """Leave nothing of ``install`` on the host."""
+    if os.path.lexists(os.path.join(root, ENABLED_LINK)):
+        _run("systemctl", "disable", "--quiet", UNIT)
+    for path in (PROGRAM, UNIT_FILE, MODULE_UNIT_FILE, ENABLED_LINK, RULE_FILE):
+        full = os.path.join(root, path)
+        if os.path.lexists(full):
+            os.unlink(full)
+    folder = os.path.join(root, os.path.dirname(PROGRAM))
+    if os.path.isdir(folder) and not os.listdir(folder):
+        os.rmdir(folder)
+    if os.path.exists(probe_restore.PENDING):
+        os.unlink(probe_restore.PENDING)
+    _run("systemctl", "daemon-reload")
+    # A unit that ran and is gone would be listed as not found.
+    subprocess.run(["systemctl", "stop", UNIT], capture_output=True, check=False)
+    _reload_rules()
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FleetError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+
+
+def _reload_rules() -> None:
+    # Containers and small systems have no udev; they load no modules either.
+    subprocess.run(["udevadm", "control", "--reload"], capture_output=True, check=False)
