@@ -46,7 +46,7 @@ def test_a_tree_of_the_user_is_as_it_was(host: Host) -> None:
     ("variables", "message"),
     [
         (
-            {"kernel_series": str(ROOT / "molecule/tiny/broken/series")},
+            {"kernel_source_series": str(ROOT / "molecule/tiny/broken/series")},
             "0002.patch does not apply: kernel/fork.c, hunk 1",
         ),
         ({"kernel_source_sha256": "0" * 64}, "sha256"),
