@@ -31,6 +31,12 @@ def mark_pending(waiting: bool) -> None:
             os.unlink(PENDING)
 
 
+def say(level: int, text: str) -> None:
+    """Tell the journal each line of a text at a level of syslog's, 6 being plain information."""
+    for line in text.splitlines():
+        sys.stdout.write(f"<{level}>{line}\n")
+
+
 def restore(state_file: str) -> int:
     """Register what the state file declares; return the exit code."""
     # A module that is loaded while this looks must not be missed.
@@ -47,18 +53,19 @@ def restore(state_file: str) -> int:
     waiting = [*result.get("left_out", ()), *result.get("failed_events", ())]
     mark_pending(bool(waiting))
     for entry in waiting:
-        print(f"<4>{entry['event']} is not registered: {entry['reason']}".replace("\n", "\n<4>"))
+        say(4, f"{entry['event']} is not registered: {entry['reason']}")
     for warning in result.get("warnings", ()):
-        print(f"<4>{warning}")
+        say(4, warning)
     done = len(result.get("created", ()))
-    print(f"{len(result.get('events', ()))} declared events are registered, {done} of them now")
+    say(6, f"{len(result.get('events', ()))} declared events are registered, {done} of them now")
     return 0
 
 
 def main() -> None:
     """Entry point."""
     try:
-        sys.exit(restore(sys.argv[1] if len(sys.argv) > 1 else probe_state.DEFAULT_PATH))
+        code = restore(sys.argv[1] if len(sys.argv) > 1 else probe_state.DEFAULT_PATH)
     except FleetError as exc:
-        print(f"<3>{exc}".replace("\n", "\n<3>"))
-        sys.exit(1)
+        say(3, str(exc))
+        code = 1
+    raise SystemExit(code)

@@ -99,8 +99,7 @@ class Report:
     @property
     def tables(self) -> list[Table]:
         """Every table in the order of the page."""
-        assert self.hosts_table is not None
-        found = [self.hosts_table]
+        found = [self.hosts_table] if self.hosts_table else []
         for part in self.groups:
             found += [*part.tables, *([part.fleet] if part.fleet else []), *part.references]
         return found + self.change_tables

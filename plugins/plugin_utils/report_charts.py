@@ -283,8 +283,8 @@ def _hooks(hosts: list[HostResult]) -> list[Chart]:
         rows = _measured(host, "hook_overhead", "rate")
         ways = dict.fromkeys((row["labels"]["threads"], row["labels"]["counter"]) for row in rows)
         for threads, counter in sorted(ways, key=lambda way: (way[0], way[1] != "none")):
-            own = [row for row in _measured(host, "hook_overhead", "rate", threads=threads, counter=counter)]
-            own = [row for row in own if row["labels"]["hook"] != "harness"]
+            found = _measured(host, "hook_overhead", "rate", threads=threads, counter=counter)
+            own = [row for row in found if row["labels"]["hook"] != "harness"]
             if not own:
                 continue
             hooks = _named(own, "hook", HOOKS)

@@ -100,15 +100,14 @@ def _compare_hosts(name: str, a: HostResult, b: HostResult) -> list[Change]:
 
 
 def _compare_rows(host: str, benchmark: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -> Change:
-    some = a or b
-    assert some is not None
+    some = a or b or {}
     cell = Change(host, benchmark, some["metric"], some["labels"], some["unit"], "")
     if a and b and not a["supported"] and not b["supported"]:
         return replace(cell, verdict="not supported", reason=b["reason"])
-    for side, row in (("A", a), ("B", b)):
-        if row is None or not row["supported"]:
-            return replace(cell, verdict=f"nothing in {side}", reason=row["reason"] if row else "not measured")
-    assert a is not None and b is not None
+    if a is None or not a["supported"]:
+        return replace(cell, verdict="nothing in A", reason=a["reason"] if a else "not measured")
+    if b is None or not b["supported"]:
+        return replace(cell, verdict="nothing in B", reason=b["reason"] if b else "not measured")
     percent = 100 * (b["median"] - a["median"]) / a["median"] if a["median"] > 0 else None
     cell = replace(cell, a=a["median"], b=b["median"], percent=percent)
     if a["unit"] != b["unit"]:

@@ -248,10 +248,9 @@ def case_table(group: Group) -> Table | None:
 
 
 def _only_cases(host: HostResult) -> dict[str, Any]:
-    assert host.fact is not None
     benchmark = host.benchmarks["fetcharg"]
     rows = [row for row in benchmark["rows"] if "case" in row["labels"]]
-    return {**host.fact, "benchmarks": {"fetcharg": {**benchmark, "rows": rows}}}
+    return {**(host.fact or {}), "benchmarks": {"fetcharg": {**benchmark, "rows": rows}}}
 
 
 def hit_table(group: Group) -> Table:
