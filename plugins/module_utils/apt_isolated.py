@@ -120,7 +120,7 @@ class IsolatedApt:
     def _fetch(self, candidate: Candidate, folder: Path, meter: Meter) -> None:
         command = ["apt-get", "download", "-q", f"{candidate.package}={candidate.version}"]
         with open(folder / "log", "w+", encoding="utf-8") as log:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 command, cwd=folder, env=self._environment(), stdout=log, stderr=log, preexec_fn=die_with_parent
             )
             while process.poll() is None:

@@ -117,7 +117,7 @@ def carried_options(dump: str | None = None) -> list[str]:
     """
     if dump is None:
         try:
-            dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+            dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout  # pylint: disable=ansible-bad-function
         except (OSError, subprocess.CalledProcessError) as exc:
             raise FleetError(f"cannot read this host's apt configuration: {exc}") from exc
     lines = [line for line in dump.splitlines() if _CARRIED_OPTIONS.match(line)]

@@ -35,7 +35,7 @@ def _virtualisation() -> str:
     tool = shutil.which("systemd-detect-virt")
     if tool is None:
         return "unknown"
-    done = subprocess.run([tool], capture_output=True, text=True, check=False)
+    done = subprocess.run([tool], capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
     return done.stdout.strip() or "unknown"
 
 

@@ -164,7 +164,7 @@ class Kbuild:
         Raises FleetError with the first compiler error.
         """
         with open(log, "w", encoding="utf-8") as handle:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 self.command(*arguments, jobs=jobs),
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,

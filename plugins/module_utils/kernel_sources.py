@@ -176,10 +176,10 @@ class SourceCache:
 
     def _unpack_package(self, package: Path, new: Path) -> None:
         """Unpack the tarball inside a linux-source package without writing it to disk."""
-        outer = subprocess.Popen(
+        outer = subprocess.Popen(  # pylint: disable=ansible-bad-function
             ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, preexec_fn=die_with_parent
         )
-        inner = subprocess.Popen(
+        inner = subprocess.Popen(  # pylint: disable=ansible-bad-function
             ["tar", "-xO", "--wildcards", "./usr/src/linux-source-*.tar.*"],
             stdin=outer.stdout,
             stdout=subprocess.PIPE,
@@ -196,7 +196,7 @@ class SourceCache:
 
     def _untar(self, stream: IO[bytes], flag: str, new: Path, size: int, origin: Path) -> None:
         command = ["tar", "-x", "--no-same-owner", *([flag] if flag else []), "-C", str(new)]
-        tar = subprocess.Popen(
+        tar = subprocess.Popen(  # pylint: disable=ansible-bad-function
             command,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -335,7 +335,7 @@ def _bootstrap(recipe: Recipe, work: Path, report: Callable[[str], None]) -> Non
     environment = dict(os.environ, TMPDIR=scratch, LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive")
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
     try:
-        with subprocess.Popen(
+        with subprocess.Popen(  # pylint: disable=ansible-bad-function
             mmdebstrap_command(recipe, work),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -72,7 +72,7 @@ def mounted(request: Request) -> str | None:
     """Return where tracefs is, mounting it where it is not; None in check mode if it would be mounted."""
     root = request.tracefs or find_tracefs()
     if root is None and not request.check:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             ["mount", "-t", "tracefs", "nodev", DEFAULT_ROOT], capture_output=True, text=True, check=False
         )
         if done.returncode:

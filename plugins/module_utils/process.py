@@ -20,7 +20,7 @@ def run_watched(command: Sequence[str], on_message: Callable[[str], None]) -> su
     said = []
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as output,
-        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace") as child,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace") as child,  # pylint: disable=ansible-bad-function
     ):
         for line in child.stderr or ():
             said.append(line)

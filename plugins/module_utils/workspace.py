@@ -146,7 +146,7 @@ def run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
     """
     options.setdefault("env", dict(os.environ, LC_ALL="C"))
     try:
-        return subprocess.run(
+        return subprocess.run(  # pylint: disable=ansible-bad-function
             argv, capture_output=True, text=True, errors="replace", preexec_fn=die_with_parent, check=False, **options
         )
     except FileNotFoundError as exc:
