@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The fetchbpf.fleet authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host keeps so that its events are there again after a reboot: one program, two units, one udev rule."""
+"""What a host keeps so that its events are there again after a reboot: one program, three units, one udev rule."""
 
 from __future__ import annotations
 
@@ -31,9 +31,14 @@ from .errors import FleetError
 PROGRAM = "usr/local/lib/fetchbpf/probe_events.pyz"
 UNIT = "fetchbpf-probe-events.service"
 UNIT_FILE = f"etc/systemd/system/{UNIT}"
-MODULE_UNIT_FILE = "etc/systemd/system/fetchbpf-probe-events@.service"
-ENABLED_LINK = f"etc/systemd/system/sysinit.target.wants/{UNIT}"
+MODULE_UNIT = "fetchbpf-probe-events-module.service"
+MODULE_UNIT_FILE = f"etc/systemd/system/{MODULE_UNIT}"
+MODULE_PATH = "fetchbpf-probe-events-module.path"
+MODULE_PATH_FILE = f"etc/systemd/system/{MODULE_PATH}"
+ENABLED_LINKS = tuple(f"etc/systemd/system/sysinit.target.wants/{unit}" for unit in (UNIT, MODULE_PATH))
 RULE_FILE = "etc/udev/rules.d/90-fetchbpf-probe-events.rules"
+# There from the moment a module is loaded until the next look at what it makes possible.
+LOADED = "/run/fetchbpf-probe-events.loaded"
 PACKAGE = "fetchbpf_probe_events"
 # The program is the module's own code.
 PARTS: tuple[ModuleType, ...] = (
@@ -62,25 +67,45 @@ TimeoutStartSec=180
 WantedBy=sysinit.target
 """
 
+# One look for however many modules were loaded; one that is loaded meanwhile makes the path unit start the next.
 _MODULE_UNIT_TEXT = """\
 [Unit]
-Description=Register the declared probe events that waited for module %i
+Description=Register the declared probe events that waited for a module
+DefaultDependencies=no
+After={unit}
+Before=shutdown.target
+Conflicts=shutdown.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStartPre=/bin/rm -f {loaded}
+ExecStart={python} /{program} {state_file}
+TimeoutStartSec=180
+"""
+
+_MODULE_PATH_TEXT = """\
+[Unit]
+Description=Watch for modules that declared probe events wait for
 DefaultDependencies=no
 After={unit}
 Before=shutdown.target
 Conflicts=shutdown.target
 
-[Service]
-Type=oneshot
-ExecStart={python} /{program} {state_file}
-TimeoutStartSec=180
+[Path]
+PathExists={loaded}
+
+[Install]
+WantedBy=sysinit.target
 """
 
 # Without events that wait for a module there is no such file, and a module costs nothing.
 _RULE_TEXT = """\
-ACTION=="add", SUBSYSTEM=="module", TEST=="{pending}", \
-RUN+="/usr/bin/systemctl --no-block start fetchbpf-probe-events@%k.service"
+ACTION=="add", SUBSYSTEM=="module", TEST=="{pending}", RUN+="/bin/touch {loaded}"
 """
+
+
+_PATHS = (PROGRAM, UNIT_FILE, MODULE_UNIT_FILE, MODULE_PATH_FILE, *ENABLED_LINKS, RULE_FILE)
 
 
 def program() -> bytes:
@@ -103,11 +128,13 @@ def files(state_file: str) -> dict[str, bytes]:
         "state_file": state_file,
         "unit": UNIT,
         "pending": probe_restore.PENDING,
+        "loaded": LOADED,
     }
     return {
         PROGRAM: program(),
         UNIT_FILE: _UNIT_TEXT.format(**values).encode(),
         MODULE_UNIT_FILE: _MODULE_UNIT_TEXT.format(**values).encode(),
+        MODULE_PATH_FILE: _MODULE_PATH_TEXT.format(**values).encode(),
         RULE_FILE: _RULE_TEXT.format(**values).encode(),
     }
 
@@ -115,8 +142,7 @@ def files(state_file: str) -> dict[str, bytes]:
 def differs(wanted: bool, state_file: str, root: str = "/") -> list[str]:
     """Return the paths that are not as a host which restores its events (or does not) has them."""
     if not wanted:
-        candidates = (PROGRAM, UNIT_FILE, MODULE_UNIT_FILE, ENABLED_LINK, RULE_FILE)
-        return [f"/{path}" for path in candidates if os.path.lexists(os.path.join(root, path))]
+        return [f"/{path}" for path in _PATHS if os.path.lexists(os.path.join(root, path))]
     if not os.path.isdir(os.path.join(root, "run/systemd/system")):
         raise FleetError("persist: this host does not run systemd, which is to restore the events")
     found = []
@@ -128,8 +154,7 @@ def differs(wanted: bool, state_file: str, root: str = "/") -> list[str]:
             same = False
         if not same:
             found.append(f"/{path}")
-    if not os.path.lexists(os.path.join(root, ENABLED_LINK)):
-        found.append(f"/{ENABLED_LINK}")
+    found.extend(f"/{link}" for link in ENABLED_LINKS if not os.path.lexists(os.path.join(root, link)))
     return found
 
 
@@ -142,26 +167,27 @@ def install(state_file: str, root: str = "/") -> None:
             handle.write(content)
         os.replace(full + ".new", full)
     _run("systemctl", "daemon-reload")
-    _run("systemctl", "enable", "--quiet", UNIT)
+    _run("systemctl", "enable", "--quiet", UNIT, MODULE_PATH)
+    _run("systemctl", "start", MODULE_PATH)
     _reload_rules()
 
 
 def remove(root: str = "/") -> None:
     """Leave nothing of ``install`` on the host."""
-    if os.path.lexists(os.path.join(root, ENABLED_LINK)):
-        _run("systemctl", "disable", "--quiet", UNIT)
-    for path in (PROGRAM, UNIT_FILE, MODULE_UNIT_FILE, ENABLED_LINK, RULE_FILE):
+    enabled = [link.rpartition("/")[2] for link in ENABLED_LINKS if os.path.lexists(os.path.join(root, link))]
+    if enabled:
+        _run("systemctl", "disable", "--quiet", "--now", *enabled)
+    for path in _PATHS:
         full = os.path.join(root, path)
         if os.path.lexists(full):
             os.unlink(full)
     folder = os.path.join(root, os.path.dirname(PROGRAM))
     if os.path.isdir(folder) and not os.listdir(folder):
         os.rmdir(folder)
-    if os.path.exists(probe_restore.PENDING):
-        os.unlink(probe_restore.PENDING)
+    for mark in (probe_restore.PENDING, LOADED):
+        if os.path.exists(mark):
+            os.unlink(mark)
     _run("systemctl", "daemon-reload")
-    # A unit that ran and is gone would be listed as not found.
-    subprocess.run(["systemctl", "stop", UNIT], capture_output=True, check=False)  # pylint: disable=ansible-bad-function
     _reload_rules()
 
 
