@@ -136,7 +136,7 @@ rm -f /var/lib/dbus/machine-id
 echo "UUID=$root_uuid / ext4 noatime,errors=remount-ro 0 0" > /etc/fstab
 mkdir -p /var/log/journal
 
-sed -i -e 's/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=1/' \
+sed -i -e 's/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=0/' \
     -e 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX="console=ttyS0"/' /etc/default/grub
 cat >> /etc/default/grub <<'EOF'
 GRUB_TERMINAL="@TERMINAL@"
