@@ -26,13 +26,19 @@ def manifests() -> dict[str, dict[str, Any]]:
     return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in HOME.glob("*/manifest.json")}
 
 
+def converged() -> tuple[str, dict[str, Any]]:
+    """Return key and manifest of the artifact that converge built."""
+    found = manifests().items()
+    return next(item for item in found if "CONFIG_LOG_SHIFT" not in item[1]["config"]["requested"])
+
+
 def contents(path: Path) -> str:
     """Return the file list of a package."""
     return subprocess.run(["dpkg-deb", "--contents", path], capture_output=True, text=True, check=True).stdout
 
 
 def test_the_artifact_is_whole_on_the_controller_and_the_same_on_the_build_host(host: Host) -> None:
-    ((key, manifest),) = manifests().items()
+    key, manifest = converged()
     assert manifest["key"] == key
     assert manifest["series"]["patches"] == ["0001.patch", "0002.patch"]
     assert manifest["config"]["requested"]["CONFIG_MODULES"] == "y"
@@ -43,7 +49,7 @@ def test_the_artifact_is_whole_on_the_controller_and_the_same_on_the_build_host(
 
 
 def test_its_packages_hold_the_kernel_and_the_benchmark() -> None:
-    ((key, manifest),) = manifests().items()
+    key, manifest = converged()
     (image,) = (HOME / key).glob("linux-image-*.deb")
     (tools,) = (HOME / key).glob("fetchbpf-tools-*.deb")
     assert f"./boot/vmlinuz-{manifest['release']}" in contents(image)
@@ -72,9 +78,7 @@ def test_another_setting_is_another_artifact_beside_the_first(playbook: Callable
 
 
 def test_a_file_of_the_artifact_that_is_damaged_is_built_again(host: Host, playbook: Callable[..., Play]) -> None:
-    key = next(
-        key for key, manifest in manifests().items() if "CONFIG_LOG_SHIFT" not in manifest["config"]["requested"]
-    )
+    key, _manifest = converged()
     image = host.check_output(f"ls {THERE}/{key}/linux-image-*.deb")
     whole = host.file(image).sha256sum
     host.check_output(f"truncate -s 100 {image}")
