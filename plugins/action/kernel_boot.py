@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import console
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.boot_options import BOOT_OPTIONS
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.grub import TRIAL_WORD
-from ansible_collections.fetchbpf.fleet.plugins.plugin_utils import console
 from ansible_collections.fetchbpf.fleet.plugins.plugin_utils.controller_run import current_run
 
 display = Display()
@@ -47,19 +48,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._vars = task_vars or {}
-        _validated, args = self.validate_argument_spec(
-            argument_spec={
-                "release": {"type": "str", "required": True},
-                "trial": {"type": "str", "default": ""},
-                "boot_timeout": {"type": "int", "default": 600},
-                "rescue_command": {"type": "raw", "default": []},
-                "console_command": {"type": "raw", "default": []},
-                "requested": {"type": "dict", "default": {}},
-                "health_commands": {"type": "list", "elements": "raw", "default": []},
-                "health_timeout": {"type": "int", "default": 120},
-                "degraded_ok": {"type": "bool", "default": False},
-            }
-        )
+        _validated, args = self.validate_argument_spec(argument_spec=BOOT_OPTIONS)
         self._args = args
         if self._task.check_mode:
             return {"changed": True, "msg": f"would reboot the host into {args['release']} and check it there"}

@@ -10,7 +10,6 @@ are taken from the host's configuration; apt checks signatures and hashes.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import NamedTuple
 
 from .apt_sources import AptSource, carried_options, host_codename, read_sources, sources_for
 from .errors import FleetError
-from .workspace import die_with_parent, digest_file, remove, run, write_whole
+from .process import run, start
+from .workspace import digest_file, remove, write_whole
 
 HOST = "host"
 
@@ -120,9 +120,7 @@ class IsolatedApt:
     def _fetch(self, candidate: Candidate, folder: Path, meter: Meter) -> None:
         command = ["apt-get", "download", "-q", f"{candidate.package}={candidate.version}"]
         with open(folder / "log", "w+", encoding="utf-8") as log:
-            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-                command, cwd=folder, env=self._environment(), stdout=log, stderr=log, preexec_fn=die_with_parent
-            )
+            process = start(command, cwd=folder, env=self._environment(), stdout=log, stderr=log)
             while process.poll() is None:
                 time.sleep(0.2)
                 meter(sum(path.stat().st_size for path in folder.rglob("*.deb") if path.exists()), candidate.size)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from .errors import FleetError
+from .process import run
 
 ARCHIVE_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Suites that name the host's release without its codename.
@@ -116,10 +116,10 @@ def carried_options(dump: str | None = None) -> list[str]:
     ``dump`` is the output of ``apt-config dump``; without it the command is run.
     """
     if dump is None:
-        try:
-            dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout  # pylint: disable=ansible-bad-function
-        except (OSError, subprocess.CalledProcessError) as exc:
-            raise FleetError(f"cannot read this host's apt configuration: {exc}") from exc
+        told = run(["apt-config", "dump"])
+        if told.returncode:
+            raise FleetError(f"cannot read this host's apt configuration: {told.stderr.strip()}")
+        dump = told.stdout
     lines = [line for line in dump.splitlines() if _CARRIED_OPTIONS.match(line)]
     return [line for line in lines if not line.endswith('"";')]
 

@@ -17,8 +17,9 @@ from .kbuild import Kbuild, ccache_counts, estimate_objects, space_mib
 from .kconfig import config_hash, parse_config
 from .kernel_sources import kernel_version
 from .manifest import package_version, read_manifest, store
+from .process import run
 from .progress import Progress
-from .workspace import locked, read_json, remove, require_space, run, write_json
+from .workspace import locked, read_json, remove, require_space, write_json
 
 _TOOLS = Path("tools/tracing/benchmark")
 BENCH = "fetchbpf-bench"

@@ -10,11 +10,10 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from typing import Any
 
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.process import run_watched
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.process import run, run_watched
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 
 NAME = "fetchbpf-bench"
@@ -55,7 +54,7 @@ class BenchTool:
 
     def clock(self) -> tuple[str, str]:
         """Return what the host's clock counts, ``time`` or ``instructions``, and how that was found."""
-        done = subprocess.run([self.path, "--clock"], capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+        done = run([self.path, "--clock"])
         told = done.stdout.strip()
         name = told.rpartition(" ")[2]
         if done.returncode != 0 or name not in ("time", "instructions"):

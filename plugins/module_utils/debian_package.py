@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import FleetError
-from .workspace import run
+from .process import run
 
 _MAINTAINER = "The fetchbpf.fleet authors <fetchbpf@invalid>"
 _KERNEL_SCRIPT = """#!/bin/sh

@@ -8,8 +8,9 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-import subprocess
 from typing import Any
+
+from .process import run
 
 _SYSCTLS = ("net.core.bpf_jit_enable", "net.core.bpf_jit_harden", "kernel.unprivileged_bpf_disabled")
 
@@ -35,8 +36,7 @@ def _virtualisation() -> str:
     tool = shutil.which("systemd-detect-virt")
     if tool is None:
         return "unknown"
-    done = subprocess.run([tool], capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
-    return done.stdout.strip() or "unknown"
+    return run([tool]).stdout.strip() or "unknown"
 
 
 def describe_environment() -> dict[str, Any]:

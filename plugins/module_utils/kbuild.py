@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import FleetError
-from .workspace import die_with_parent, run
+from .process import run, start
 
 _BUILT = re.compile(r"^\s+(?:CC|AS|LD)(?: \[M\])?\s+(\S+\.o)$")
 _ERROR = re.compile(
@@ -118,6 +118,8 @@ class Kbuild:
                 CCACHE_BASEDIR=self._cache_root,
                 CCACHE_NOHASHDIR="1",
                 CCACHE_COMPILERCHECK="content",
+                # What a miss costs: without this each file is preprocessed twice, a third of the time.
+                CCACHE_DEPEND="1",
                 CCACHE_STATSLOG=str(self.build_dir / ".fetchbpf" / "ccache.log"),
             )
         return environment
@@ -164,7 +166,7 @@ class Kbuild:
         Raises FleetError with the first compiler error.
         """
         with open(log, "w", encoding="utf-8") as handle:
-            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            process = start(
                 self.command(*arguments, jobs=jobs),
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
@@ -173,7 +175,6 @@ class Kbuild:
                 text=True,
                 errors="replace",
                 pass_fds=keep_open,
-                preexec_fn=die_with_parent,
             )
             for line in process.stdout or ():
                 handle.write(line)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import FleetError
 from .workspace import digest
@@ -22,6 +22,13 @@ _DISTRO_KEYS = {
     "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
     "CONFIG_SYSTEM_REVOCATION_KEYS": '""',
     "CONFIG_MODULE_SIG_KEY": '"certs/signing_key.pem"',
+}
+# The option of the modules that take fragments.
+FRAGMENTS: dict[str, Any] = {
+    "type": "list",
+    "elements": "dict",
+    "default": [],
+    "options": {"name": {"type": "str", "required": True}, "text": {"type": "str", "required": True}},
 }
 
 

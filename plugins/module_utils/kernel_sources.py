@@ -28,15 +28,14 @@ from ansible.module_utils.urls import open_url
 from .apt_isolated import find_package
 from .errors import FleetError
 from .patched_tree import list_files
+from .process import run, start
 from .workspace import (
-    die_with_parent,
     digest,
     digest_file,
     locked,
     read_json,
     remove,
     require_space,
-    run,
     slug,
     write_json,
 )
@@ -176,15 +175,12 @@ class SourceCache:
 
     def _unpack_package(self, package: Path, new: Path) -> None:
         """Unpack the tarball inside a linux-source package without writing it to disk."""
-        outer = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, preexec_fn=die_with_parent
-        )
-        inner = subprocess.Popen(  # pylint: disable=ansible-bad-function
+        outer = start(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE)
+        inner = start(
             ["tar", "-xO", "--wildcards", "./usr/src/linux-source-*.tar.*"],
             stdin=outer.stdout,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent,
         )
         # Only the next command holds the pipe, so that the first one is told when nobody reads on.
         cast("IO[bytes]", outer.stdout).close()
@@ -196,12 +192,11 @@ class SourceCache:
 
     def _untar(self, stream: IO[bytes], flag: str, new: Path, size: int, origin: Path) -> None:
         command = ["tar", "-x", "--no-same-owner", *([flag] if flag else []), "-C", str(new)]
-        tar = subprocess.Popen(  # pylint: disable=ansible-bad-function
+        tar = start(
             command,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(os.environ, LC_ALL="C"),
-            preexec_fn=die_with_parent,
         )
         done, sink = 0, cast("IO[bytes]", tar.stdin)
         with contextlib.suppress(BrokenPipeError):

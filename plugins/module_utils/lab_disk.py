@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import workspace
+from . import process
 from .errors import FleetError
 
 SECTOR = 512
@@ -106,7 +106,7 @@ def make_esp(disk: Path, start: int, files: dict[str, bytes], work: Path) -> Non
 
 def run(command: list[str], doing: str, **options: Any) -> str:
     """Run a tool and return its output; FleetError with the end of its errors if it fails."""
-    done = workspace.run(command, **options)
+    done = process.run(command, **options)
     if done.returncode != 0:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-15:])
         raise FleetError(f"{doing}: {command[0]} failed (exit code {done.returncode}):\n{tail}")

@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import inspect
 import os
-import re
 import shutil
 import signal
 import socket
@@ -26,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import lab_disk, lab_image, lab_qmp, qemu, workspace
+from . import console, lab_disk, lab_image, lab_qmp, qemu, workspace
 from .errors import FleetError
 
 STATE_FILE = "guest.json"
@@ -315,16 +314,7 @@ def console_tail(guest_dir: Path, lines: int = 25) -> list[str]:
             text = handle.read().decode("utf-8", errors="replace")
     except OSError:
         return []
-    return clean_console(text)[-lines:]
-
-
-def clean_console(text: str) -> list[str]:
-    """Return the lines that say something, without terminal codes and without what GRUB draws its menu with."""
-    # Moving the cursor is how GRUB begins a line.
-    text = re.sub(r"\x1b\[[0-9;]*H", "\n", text)
-    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|.)", "", text)
-    text = re.sub(r"[^\n\t\x20-\x7e\u00a0-\U0010ffff]", "", text.replace("\r", "\n"))
-    return [line.rstrip() for line in text.split("\n") if re.search(r"\w", line)]
+    return console.clean(text)[-lines:]
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from . import lab_disk, workspace
+from . import lab_disk, process, workspace
 from .apt_sources import ARCHIVE_KEYRING
 from .errors import FleetError
 
@@ -335,7 +335,7 @@ def _bootstrap(recipe: Recipe, work: Path, report: Callable[[str], None]) -> Non
     environment = dict(os.environ, TMPDIR=scratch, LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive")
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
     try:
-        with subprocess.Popen(  # pylint: disable=ansible-bad-function
+        with process.start(
             mmdebstrap_command(recipe, work),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -343,16 +343,15 @@ def _bootstrap(recipe: Recipe, work: Path, report: Callable[[str], None]) -> Non
             text=True,
             errors="replace",
             env=environment,
-            preexec_fn=workspace.die_with_parent,
-        ) as process:
-            for line in process.stdout or ():
+        ) as child:
+            for line in child.stdout or ():
                 lines.append(line.rstrip())
                 if line.startswith("I: "):
                     report(line[3:].strip().rstrip("."))
-        if process.returncode != 0:
+        if child.returncode != 0:
             errors = [line for line in lines if re.match(r"(E|Err|W): ?|.*(error|fail|cannot)", line, re.IGNORECASE)]
             raise FleetError(
-                f"mmdebstrap could not make a {recipe.suite} system (exit code {process.returncode}):\n"
+                f"mmdebstrap could not make a {recipe.suite} system (exit code {child.returncode}):\n"
                 + "\n".join((errors or lines)[-15:])
             )
     finally:

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .errors import FleetError
+from .process import run
 from .series import Patch, Series
-from .workspace import digest_file, locked, read_json, remove, require_space, run, write_json
+from .workspace import digest_file, locked, read_json, remove, require_space, write_json
 
 _SCHEMA = 1
 _SHOWN = 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
-import subprocess
+import shutil
 import sys
 import zipfile
 from types import ModuleType
@@ -24,6 +24,7 @@ from . import (
     probe_run,
     probe_state,
     probes,
+    process,
     tracefs,
 )
 from .errors import FleetError
@@ -43,7 +44,7 @@ PACKAGE = "fetchbpf_probe_events"
 # The program is the module's own code.
 PARTS: tuple[ModuleType, ...] = (
     *(elf, errors, probe_apply, probe_checks, probe_lines, probe_plan),
-    *(probe_restore, probe_run, probe_state, probes, tracefs),
+    *(probe_restore, probe_run, probe_state, probes, process, tracefs),
 )
 
 _UNIT_TEXT = """\
@@ -192,11 +193,12 @@ def remove(root: str = "/") -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    done = process.run(command)
     if done.returncode:
         raise FleetError(f"{' '.join(command)} failed: {done.stderr.strip()}")
 
 
 def _reload_rules() -> None:
-    # Containers and small systems have no udev; they load no modules either.
-    subprocess.run(["udevadm", "control", "--reload"], capture_output=True, check=False)  # pylint: disable=ansible-bad-function
+    # Small systems have no udev; they load no modules either.
+    if shutil.which("udevadm"):
+        process.run(["udevadm", "control", "--reload"])

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import probe_state
+from . import probe_state, process
 from .errors import FleetError
 from .probe_apply import Editor, apply_plan
 from .probe_checks import Host, check_process, check_tracefs
@@ -72,9 +71,7 @@ def mounted(request: Request) -> str | None:
     """Return where tracefs is, mounting it where it is not; None in check mode if it would be mounted."""
     root = request.tracefs or find_tracefs()
     if root is None and not request.check:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            ["mount", "-t", "tracefs", "nodev", DEFAULT_ROOT], capture_output=True, text=True, check=False
-        )
+        done = process.run(["mount", "-t", "tracefs", "nodev", DEFAULT_ROOT])
         if done.returncode:
             raise FleetError(f"tracefs is not mounted and cannot be: {done.stderr.strip()}")
         root = DEFAULT_ROOT

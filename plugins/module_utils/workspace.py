@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +19,6 @@ from typing import Any
 
 from .errors import FleetError
 
-_PR_SET_PDEATHSIG = 1
 _CHUNK = 1 << 20
 
 
@@ -132,25 +128,6 @@ def locked(
         yield lock
     finally:
         lock.release()
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is gone (for ``preexec_fn``)."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and return its output as text; the caller judges the return code.
-
-    Raises FleetError when the command does not exist.
-    """
-    options.setdefault("env", dict(os.environ, LC_ALL="C"))
-    try:
-        return subprocess.run(  # pylint: disable=ansible-bad-function
-            argv, capture_output=True, text=True, errors="replace", preexec_fn=die_with_parent, check=False, **options
-        )
-    except FileNotFoundError as exc:
-        raise FleetError(f"the command {argv[0]} is missing on this host") from exc
 
 
 def remove(path: str | os.PathLike[str]) -> None:

@@ -117,6 +117,7 @@ reason:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import health
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.boot_options import BOOT_OPTIONS
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_rollout import Rollout
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_state import exclusive
@@ -151,15 +152,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "release": {"type": "str", "required": True},
-            "trial": {"type": "str", "default": ""},
-            "boot_timeout": {"type": "int", "default": 600},
-            "rescue_command": {"type": "raw", "default": []},
-            "console_command": {"type": "raw", "default": []},
-            "requested": {"type": "dict", "default": {}},
-            "health_commands": {"type": "list", "elements": "raw", "default": []},
-            "health_timeout": {"type": "int", "default": 120},
-            "degraded_ok": {"type": "bool", "default": False},
+            **BOOT_OPTIONS,
             "boot_id": {"type": "str", "default": ""},
             "owner": {"type": "dict"},
         },

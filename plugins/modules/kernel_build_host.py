@@ -82,7 +82,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import (
     require,
 )
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import Fragment, parse_fragments
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import FRAGMENTS, Fragment, parse_fragments
 
 
 def main() -> None:
@@ -91,12 +91,7 @@ def main() -> None:
         argument_spec={
             "cross_compile": {"type": "str", "default": ""},
             "ccache": {"type": "bool", "default": True},
-            "fragments": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {"name": {"type": "str", "required": True}, "text": {"type": "str", "required": True}},
-            },
+            "fragments": FRAGMENTS,
             "fail": {"type": "bool", "default": True},
         },
         supports_check_mode=True,

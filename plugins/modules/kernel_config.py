@@ -145,7 +145,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import b
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.configure import Wanted, configure
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kbuild import Kbuild, compiler_text, find_arch
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import Fragment
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import FRAGMENTS, Fragment
 
 
 def main() -> None:
@@ -158,12 +158,7 @@ def main() -> None:
             "cross_compile": {"type": "str", "default": ""},
             "base": {"type": "str", "default": "tinyconfig"},
             "base_text": {"type": "str", "default": ""},
-            "fragments": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {"name": {"type": "str", "required": True}, "text": {"type": "str", "required": True}},
-            },
+            "fragments": FRAGMENTS,
             "localversion": {"type": "str", "default": "-fetchbpf"},
             "source_id": {"type": "str", "required": True},
             "series_hash": {"type": "str", "default": "none"},

@@ -119,13 +119,13 @@ failed_benchmarks:
 """
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import process
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.bench_file import (
     merged,
     read_fact,
@@ -172,13 +172,13 @@ def kernel_module(benchmark: str) -> Iterator[None]:
     loaded_here = False
     if benchmark == "fetcharg" and not os.path.exists(f"/sys/module/{MODULE}"):
         # Without it the program makes the calls itself, and says so.
-        done = subprocess.run(["modprobe", "-q", MODULE], capture_output=True, check=False)  # pylint: disable=ansible-bad-function
+        done = process.run(["modprobe", "-q", MODULE])
         loaded_here = done.returncode == 0
     try:
         yield
     finally:
         if loaded_here:
-            subprocess.run(["modprobe", "-r", MODULE], capture_output=True, check=False)  # pylint: disable=ansible-bad-function
+            process.run(["modprobe", "-r", MODULE])
 
 
 def measure(tool: BenchTool, benchmark: str, options: dict[str, int], clock: str, progress: Progress) -> dict[str, Any]:

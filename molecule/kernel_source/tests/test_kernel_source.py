@@ -43,7 +43,7 @@ def test_a_tree_of_the_user_is_as_it_was(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "message"),
+    ("wrong", "message"),
     [
         (
             {"kernel_source_series": str(ROOT / "molecule/tiny/broken/series")},
@@ -56,10 +56,10 @@ def test_a_tree_of_the_user_is_as_it_was(host: Host) -> None:
     ids=["patch", "checksum", "kind", "path"],
 )
 def test_a_fault_is_one_message_and_nothing_changes(
-    host: Host, playbook: Callable[..., Play], variables: dict[str, str], message: str
+    host: Host, playbook: Callable[..., Play], wrong: dict[str, str], message: str
 ) -> None:
     before = trees(host)
-    play = playbook(HERE / "source.yml", **variables)
+    play = playbook(HERE / "source.yml", **wrong)
     assert play.failed
     assert message in play.flat
     assert trees(host) == before

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.fetchbpf.fleet.plugins.module_utils import build_host, manifest, workspace
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import build_host, manifest, process, workspace
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import BUILD, Need, build_needs, require
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 
@@ -70,4 +70,4 @@ def test_a_manifest_of_another_key_schema_or_file_counts_as_none(tmp_path: Path)
 
 def test_a_missing_command_is_an_error_for_a_person() -> None:
     with pytest.raises(FleetError, match="the command no-such-command is missing"):
-        workspace.run(["no-such-command"])
+        process.run(["no-such-command"])

@@ -190,9 +190,3 @@ def test_what_an_interrupted_run_left_is_replaced(guest: lab_guest.Guest) -> Non
     assert lab_guest.names(guest.lab_dir) == ["web"]
     assert lab_guest.start(guest) == "create"
     assert qemu.disk_path(guest.dir).read_text() == "made\n"
-
-
-def test_console_without_terminal_codes_and_without_grub_s_frame() -> None:
-    frame = "\x1b[H\x1b[J\x1b[4;2H+----+\x1b[5;2H|\x1b[5;79H|\x1b[7m\x1b[5;3H*Debian\x1b[m\x1b[5;78H"
-    text = f"{frame}\r\n\x1b]0;title\x07Booting\r\n\r\n"
-    assert lab_guest.clean_console(text) == ["*Debian", "Booting"]

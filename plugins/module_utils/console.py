@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The fetchbpf.fleet authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find in a serial console's text why a boot failed."""
+"""The text of a serial console: its lines, and those that tell why a boot failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ TELLING = (
 )
 BEFORE, AFTER = 4, 6
 TAIL = 15
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][0-9A-Za-z]?|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def clean(text: str) -> list[str]:
+    """Return the lines that say something, without terminal codes and without what GRUB draws its menu with."""
+    # Moving the cursor is how GRUB begins a line.
+    text = re.sub(r"\x1b\[[0-9;]*H", "\n", text)
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|.)", "", text)
+    text = re.sub(r"[^\n\t\x20-\x7e\u00a0-\U0010ffff]", "", text.replace("\r", "\n"))
+    return [line.rstrip() for line in text.split("\n") if re.search(r"\w", line)]
 
 
 def new_text(before: str, after: str) -> str:
@@ -32,8 +40,7 @@ def excerpt(text: str) -> str:
     >>> excerpt("a\\nKernel panic - not syncing: VFS\\nb")
     'a\\nKernel panic - not syncing: VFS\\nb'
     """
-    lines = [CONTROL.sub("", line).rstrip() for line in re.split(r"\r*\n|\r", text)]
-    lines = [line for line in lines if line]
+    lines = clean(text)
     for pattern in TELLING:
         for number, line in enumerate(lines):
             if re.search(pattern, line):

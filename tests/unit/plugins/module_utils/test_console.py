@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.fetchbpf.fleet.plugins.plugin_utils import console
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import console
 
 
 def test_only_what_is_new_is_looked_at() -> None:
@@ -30,3 +30,9 @@ def test_without_a_telling_line_the_end_is_shown() -> None:
     text = "\n".join(str(number) for number in range(100))
     assert console.excerpt(text).splitlines() == [str(number) for number in range(85, 100)]
     assert console.excerpt("\r\n\x1b[K\n") == ""
+
+
+def test_lines_are_without_terminal_codes_and_without_grub_s_frame() -> None:
+    frame = "\x1b[H\x1b[J\x1b[4;2H+----+\x1b[5;2H|\x1b[5;79H|\x1b[7m\x1b[5;3H*Debian\x1b[m\x1b[5;78H"
+    text = f"{frame}\r\n\x1b]0;title\x07Booting\r\n\r\n"
+    assert console.clean(text) == ["*Debian", "Booting"]
