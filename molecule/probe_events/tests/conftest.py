@@ -98,7 +98,7 @@ def outcomes(ports: dict[str, int]) -> dict[str, dict[str, Any]]:
     return found
 
 
-# The cases load and unload modules, which what was declared must not have seen yet; removing it all ends a guest's tests.
+# Cases load and unload modules, which what was declared must not have seen yet; removing it all ends a guest's tests.
 _LATER = {"test_case": 1, "test_the_info_module_tells_all": 2, "test_nothing_is_left_when_it_is_removed": 3}
 
 
