@@ -140,9 +140,23 @@ class Editor:
 
     def _register(self, event: Event) -> None:
         for number, command in enumerate(event.commands):
-            self.tracefs.command(event.name, command)
+            try:
+                self.tracefs.command(event.name, command)
+            except FleetError as exc:
+                raise self._explained(event, exc) from exc
             if not number:
                 self._undo.append((event.name, lambda: self.tracefs.command(event.name, f"-:{event.name}")))
+
+    def _explained(self, event: Event, error: FleetError) -> FleetError:
+        """Return the error with what the kernel does not say: some take one tprobe a trace point."""
+        if event.kind != "tprobe" or error.details.get("errno") != "EEXIST":
+            return error
+        target = event.probes[0].target
+        for name, lines in self.tracefs.definitions().items():
+            if name != event.name and lines[0].startswith("t") and lines[0].split()[1] == target:
+                text = f"{error}\nThis kernel takes one tprobe a trace point, and {name} is on {target} already."
+                return FleetError(text, **error.details)
+        return error
 
     def remake(self, event: Event, snapshot: Snapshot) -> None:
         """Register a deleted event in its new form; where others use it, it is as it was."""

@@ -75,6 +75,9 @@ class FakeTracefs(Tracefs):
         _name, probe = parse_line(line)
         if probe.target == "nope":
             raise FleetError(f"event {name}: ENOENT", event=name, errno="ENOENT")
+        if probe.kind == "tprobe" and any(lines[0].split()[1] == probe.target for lines in self.lines.values()):
+            # As 6.12 does: a trace point takes one.
+            raise FleetError(f"event {name}: EEXIST", event=name, errno="EEXIST")
         shown = foretold(name, probe) or line
         if probe.kind == "kretprobe" and probe.maxactive is None:
             shown = "r10" + shown[1:]
@@ -100,6 +103,9 @@ class FakeTracefs(Tracefs):
         del self.lines[name]
         self.wiped.append(name)
         self.files = {key: value for key, value in self.files.items() if key[0] != name}
+
+    def definitions(self) -> dict[str, list[str]]:
+        return dict(self.lines)
 
     def event_names(self) -> Any:
         return (tuple(name.split("/")) for name in self.lines)

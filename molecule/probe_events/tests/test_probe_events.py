@@ -19,7 +19,7 @@ TRACING = "/sys/kernel/tracing"
 STATE = "/var/lib/fetchbpf/probe_events.json"
 UNIT = "fetchbpf-probe-events.service"
 EVERYWHERE = {"open", "open_ret", "fork", "libc_getppid", "libc_getppid_ret", "both"}
-WITH_FPROBES = {"read", "read_ret", "exec"}
+WITH_FPROBES = {"read", "read_ret", "new_task"}
 KERNELS = {
     "fetchbpf-stock": r"6\.\d+\.\d+-\d+-.*amd64",
     "fetchbpf-v612": r"6\.12\..*-fetchbpf-",

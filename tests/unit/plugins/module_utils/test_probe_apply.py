@@ -242,3 +242,10 @@ def test_any_list_after_any_other(seed: int, host: Host) -> None:
         assert host.apply(*events) == (False, {})
         assert "kprobes/other" not in host.kernel.wiped
         assert "kprobes/other" in host.kernel.on[""]
+
+
+def test_a_second_tprobe_on_a_trace_point_says_which_is_there(host: Host) -> None:
+    host.apply(event("a", "t sched_switch"))
+    with pytest.raises(FleetError, match="one tprobe a trace point, and g/a is on sched_switch already"):
+        host.apply(event("a", "t sched_switch"), event("b", "t sched_switch"))
+    assert list(host.kernel.lines) == ["g/a"]
