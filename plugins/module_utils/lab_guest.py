@@ -30,6 +30,8 @@ from .errors import FleetError
 
 STATE_FILE = "guest.json"
 CONSOLE = "console.log"
+# The last line of a kernel that does not reboot after its panic.
+_STAYS_DOWN = "---[ end Kernel panic"
 SSH_OPTIONS = (
     *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
     *("-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "ConnectTimeout=60"),
@@ -123,10 +125,10 @@ def _check_port(guest: Guest) -> None:
 
 
 def _launch(guest: Guest) -> None:
-    console = guest.dir / CONSOLE
-    if console.exists():
-        os.replace(console, guest.dir / f"{CONSOLE}.1")
-    console.touch()
+    log = guest.dir / CONSOLE
+    if log.exists():
+        os.replace(log, guest.dir / f"{CONSOLE}.1")
+    log.touch()
     for stale in ("qemu.pid", lab_qmp.SOCKET_NAME):
         (guest.dir / stale).unlink(missing_ok=True)
     command = qemu.command(guest.machine, guest.dir)
@@ -137,8 +139,8 @@ def wait(guest: Guest, timeout: float, report: Callable[[str], None], retry: boo
     """Wait until ssh answers; return the number of starts it took (1 or 2).
 
     ``report`` gets the last line of the console now and then. A guest that
-    does not answer within ``timeout`` seconds is started once more, from a
-    fresh disk if it never was ready in its life. Raises FleetError with the
+    panics or does not answer within ``timeout`` seconds is started once more,
+    from a fresh disk if it never was ready in its life. Raises FleetError with the
     end of the console when that fails too, or when QEMU is gone.
     """
     try:
@@ -165,6 +167,8 @@ def _wait_once(guest: Guest, timeout: float, report: Callable[[str], None]) -> N
         tail = console_tail(guest.dir)
         if not qemu.find(guest.dir):
             raise FleetError(_with_console(f"guest {guest.name} is gone: its QEMU process ended", tail), console=tail)
+        if any(_STAYS_DOWN in line for line in tail):
+            raise NeverCameUp(_with_console(f"guest {guest.name} panicked before it answered", tail), console=tail)
         if time.monotonic() > deadline:
             text = f"guest {guest.name} did not answer on port {guest.machine.port} within {timeout:.0f} s"
             raise NeverCameUp(_with_console(text, tail), console=tail)

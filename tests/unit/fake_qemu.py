@@ -37,6 +37,8 @@ def main(words: list[str]) -> None:
     Path("qemu.pid").write_text(str(os.getpid()), encoding="utf-8")
     with open("console.log", "a", encoding="utf-8") as console:
         console.write("\x1b[2;24HGNU GRUB\r\n\x1b[1mKernel panic - not syncing: fake\x1b[0m\r\n")
+        if behaviour == "panics":
+            console.write("[    7.1] ---[ end Kernel panic - not syncing: fake ]---\r\n")
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

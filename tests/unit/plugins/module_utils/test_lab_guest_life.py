@@ -137,6 +137,16 @@ def test_a_guest_that_never_answers_gets_one_more_start_from_a_fresh_disk(
     assert qemu.disk_path(guest.dir).read_text() == "made\n"
 
 
+def test_a_guest_that_panics_is_not_waited_for(
+    guest: lab_guest.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_QEMU", "panics")
+    lab_guest.start(guest)
+    with pytest.raises(lab_guest.NeverCameUp, match="panicked before it answered"):
+        lab_guest.wait(guest, 3600, silent)
+    assert starts(tmp_path) == 2
+
+
 def test_the_second_start_may_help_and_a_used_disk_is_kept(
     guest: lab_guest.Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
