@@ -51,7 +51,10 @@ def test_a_tree_of_the_user_is_as_it_was(host: Host) -> None:
         ),
         ({"kernel_source_sha256": "0" * 64}, "sha256"),
         ({"kernel_source_kind": "svn"}, "value of kernel_source_kind must be one of: debian, git, tarball, tree"),
-        ({"kernel_source_path": "/usr/src/nothing.tar.xz"}, "/usr/src/nothing.tar.xz"),
+        (
+            {"kernel_source_path": "/usr/src/nothing.tar.xz", "kernel_source_sha256": "1" * 64},
+            "/usr/src/nothing.tar.xz",
+        ),
     ],
     ids=["patch", "checksum", "kind", "path"],
 )
