@@ -54,7 +54,7 @@ def test_its_packages_hold_the_kernel_and_the_benchmark() -> None:
     (tools,) = (HOME / key).glob("fetchbpf-tools-*.deb")
     assert f"./boot/vmlinuz-{manifest['release']}" in contents(image)
     assert f"./lib/modules/{manifest['release']}/kernel/net/fake.ko" in contents(image)
-    assert "fetcharg_bench.ko" in contents(tools)
+    assert f"./usr/lib/fetchbpf/{manifest['release']}/fetchbpf-bench\n" in contents(tools)
 
 
 def test_a_setting_that_cannot_be_is_named_before_anything_is_compiled(playbook: Callable[..., Play]) -> None:
