@@ -60,7 +60,7 @@ def on_host(inventory: str, host: str, count: int) -> dict[str, Any]:
         {"ansible.builtin.file": {"path": place, "state": "directory", "recurse": False, "mode": "0755"}},
         {
             "ansible.builtin.copy": {"src": "{{ item }}", "dest": place, "mode": "0644"},
-            "loop": [str(path) for path in parts if path.name.startswith(("probe", "tracefs", "errors", "elf"))],
+            "loop": [str(path) for path in parts if path.name.startswith(("probe", "process", "tracefs", "errors", "elf"))],
         },
         {"ansible.builtin.copy": {"src": str(ON_HOST), "dest": "/root/fbbench/on_host.py", "mode": "0644"}},
         {
