@@ -77,11 +77,13 @@ def is_unchanged(event: Event, now: Registered | None, record: dict[str, Any] | 
         return False
     if not record or not record.get("lines"):
         return as_declared(event, now.lines)
+    as_before = tuple(record["commands"]) == event.commands and [list(pin) for pin in event.pins] == record["pins"]
+    if as_before and tuple(record["lines"]) == now.lines and len(now.lines) == len(event.probes):
+        return True
     if not same_lines(event, now.lines, tuple(record["lines"])):
         return as_declared(event, now.lines)
-    pins = [list(pin) for pin in event.pins]
     if tuple(record["commands"]) == event.commands:
-        return pins == record["pins"]
+        return as_before
     # Declared in other words, or another argument that looks the same.
     return as_declared(event, now.lines)
 

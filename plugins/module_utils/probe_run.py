@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import probe_state, process
+from . import probe_state
 from .errors import FleetError
 from .probe_apply import Editor, apply_plan
 from .probe_checks import Host, check_process, check_tracefs
@@ -71,6 +71,9 @@ def mounted(request: Request) -> str | None:
     """Return where tracefs is, mounting it where it is not; None in check mode if it would be mounted."""
     root = request.tracefs or find_tracefs()
     if root is None and not request.check:
+        # Hosts have it mounted, and what starts processes takes long to load.
+        from . import process
+
         done = process.run(["mount", "-t", "tracefs", "nodev", DEFAULT_ROOT])
         if done.returncode:
             raise FleetError(f"tracefs is not mounted and cannot be: {done.stderr.strip()}")
@@ -105,20 +108,24 @@ def declared_events(request: Request) -> Declared:
     declared = Declared()
     names: set[str] = set()
     for item in request.events:
-        name = event_name(item, request.group)
-        if name in names:
-            raise FleetError(f"event {name} is declared twice; a second probe on it goes into its append")
-        names.add(name)
-        if item.get("state") == "absent":
-            declared.absent.add(name)
-            continue
+        event = None
         try:
-            declared.events.append(parse_event(item, request.group, limits))
+            if item.get("state") != "absent":
+                event = parse_event(item, request.group, limits)
         except FleetError as exc:
             # Another kernel may have other limits than the one it was declared on.
             if not request.restoring:
                 raise
-            declared.unreadable[name] = str(exc)
+            declared.unreadable[event_name(item, request.group)] = str(exc)
+            continue
+        name = event.name if event else event_name(item, request.group)
+        if name in names:
+            raise FleetError(f"event {name} is declared twice; a second probe on it goes into its append")
+        names.add(name)
+        if event:
+            declared.events.append(event)
+        else:
+            declared.absent.add(name)
     return declared
 
 

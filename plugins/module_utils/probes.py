@@ -44,6 +44,8 @@ _TYPE = re.compile(
     r"|b\d+@\d+/(?P<container>8|16|32|64))(?:\[(?P<count>\d+)\])?\Z"
 )
 _DEREFERENCE = re.compile(r"[+-]u?(?:0x[0-9a-fA-F]+|\d+)?\(")
+_ARG_NAME = re.compile(r"([A-Za-z_]\w*)=")
+_NO_WORD = re.compile(r"[\s#]")
 _BTF_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:->|\.)\w+)*\Z")
 
 
@@ -109,6 +111,11 @@ class Event:
     optional: bool = False
     item: dict[str, Any] = field(default_factory=dict, compare=False)
     pins: tuple[tuple[int, int], ...] = ()
+    # What registers the probes, made once: it is compared a few times in each run.
+    commands: tuple[str, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "commands", tuple([probe.command(self.name) for probe in self.probes]))
 
     @property
     def group(self) -> str:
@@ -117,10 +124,6 @@ class Event:
     @property
     def kind(self) -> str:
         return self.probes[0].kind
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        return tuple(probe.command(self.name) for probe in self.probes)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -146,7 +149,7 @@ def arg_text(arg: Any, label: str) -> str:
 
 def split_arg(arg: str) -> tuple[str, str, str]:
     """Return name, expression and type of an argument, each "" where it is not there."""
-    found = re.match(r"([A-Za-z_]\w*)=", arg)
+    found = _ARG_NAME.match(arg)
     name, rest = (found[1], arg[found.end() :]) if found else ("", arg)
     if rest.startswith('\\"'):
         close = rest.find('"', 2)
@@ -174,12 +177,12 @@ def _check_args(args: tuple[str, ...], label: str, limits: Limits) -> None:
     names: set[str] = set()
     record = 0
     for arg in args:
-        if not arg or re.search(r"[\s#]", arg):
+        if not arg or _NO_WORD.search(arg):
             raise FleetError(f"{label}: arg {arg!r} must be one word without '#'")
         name, expression, kind = split_arg(arg)
         if not expression:
             raise FleetError(f"{label}: arg {arg!r} fetches nothing")
-        if not name and "=" in arg.partition("(")[0] and not arg.startswith("\\"):
+        if not name and "=" in arg and "=" in arg.partition("(")[0] and not arg.startswith("\\"):
             raise FleetError(f"{label}: arg {arg!r}: its name may hold letters, digits and _ and starts with no digit")
         if len(name) > MAX_ARG_NAME:
             raise FleetError(f"{label}: arg name {name} has {len(name)} characters; the kernel takes {MAX_ARG_NAME}")
@@ -220,7 +223,7 @@ def _arg_size(arg: str, kind: str, label: str) -> int:
 def _check_probe(probe: Probe, label: str, limits: Limits) -> None:
     if probe.kind not in KINDS:
         raise FleetError(f"{label}: unknown type {probe.kind!r}; types are {', '.join(KINDS)}")
-    if not probe.target or re.search(r"[\s#]", probe.target):
+    if not probe.target or _NO_WORD.search(probe.target):
         raise FleetError(f"{label}: target {probe.target!r} must be one word")
     if probe.kind in USER_KINDS:
         path, colon, place = probe.target.rpartition(":")
@@ -341,18 +344,18 @@ def parse_event(item: dict[str, Any], default_group: str, limits: Limits) -> Eve
         probes.append(probe)
     for probe in probes:
         _check_probe(probe, label, limits)
-        if len(probe.command(name)) > MAX_COMMAND:
-            length = len(probe.command(name))
-            raise FleetError(f"{label}: the definition has {length} characters; the kernel takes {MAX_COMMAND}")
     _check_together(probes, label)
     instances = tuple(dict.fromkeys(item.get("instances") or []))
     for instance in instances:
         if not _INSTANCE_NAME.match(instance) or instance in (".", ".."):
             raise FleetError(f"{label}: instance {instance!r} may hold letters, digits and _ . : -")
     triggers = item.get("triggers")
-    kept = {key: value for key, value in item.items() if value not in (None, "", [], {}) or key == "triggers"}
-    kept = {key: value for key, value in kept.items() if value is not None}
-    return Event(
+    # An empty list of triggers says that there are to be none.
+    kept = {
+        key: value for key, value in item.items() if value or value is False or (key == "triggers" and value is not None)
+    }
+    kept["group"], _slash, kept["name"] = name.partition("/")
+    event = Event(
         name=name,
         probes=tuple(probes),
         enabled=item.get("enabled", True) is not False,
@@ -360,14 +363,20 @@ def parse_event(item: dict[str, Any], default_group: str, limits: Limits) -> Eve
         triggers=None if triggers is None else tuple(" ".join(text.split()) for text in triggers),
         instances=instances,
         optional=bool(item.get("optional")),
-        item=dict(kept, group=name.partition("/")[0], name=name.partition("/")[2]),
+        item=kept,
     )
+    for command in event.commands:
+        if len(command) > MAX_COMMAND:
+            raise FleetError(f"{label}: the definition has {len(command)} characters; the kernel takes {MAX_COMMAND}")
+    return event
 
 
 def _check_together(probes: list[Probe], label: str) -> None:
     """Refuse probes that cannot share one event."""
+    if len(probes) == 1:
+        return
     first = probes[0]
-    if len(probes) > 1 and first.kind in ("eprobe", "tprobe"):
+    if first.kind in ("eprobe", "tprobe"):
         raise FleetError(f"{label}: the kernel appends no {first.kind} to an event")
     for probe in probes[1:]:
         if probe.kind != first.kind:

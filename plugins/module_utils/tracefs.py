@@ -24,6 +24,8 @@ _README_MARKS = {
     "uprobe": "Create/append/remove/show the userspace dynamic events",
     "uretprobe": "Create/append/remove/show the userspace dynamic events",
 }
+# Files of an event that are one value.
+_VALUES = ("enable", "filter")
 DEFAULT_ROOT = "/sys/kernel/tracing"
 
 
@@ -59,18 +61,22 @@ class Tracefs:
 
     def read(self, *parts: str) -> str:
         """Return a file's text; FileNotFoundError when the kernel has no such file."""
+        return self._read("/".join((self.root, *parts)), whole=False)
+
+    @staticmethod
+    def _read(path: str, whole: bool) -> str:
+        """Return a file's text; ``whole`` says that the kernel gives all of it at the first read."""
         # Thousands of small files are read: no buffered file objects.
-        descriptor = os.open(self.path(*parts), os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
-            chunks = []
-            while True:
+            text = os.read(descriptor, 1 << 16)
+            chunk = b"" if whole else text
+            while chunk:
                 chunk = os.read(descriptor, 1 << 16)
-                if not chunk:
-                    break
-                chunks.append(chunk)
+                text += chunk
         finally:
             os.close(descriptor)
-        return b"".join(chunks).decode(errors="replace")
+        return text.decode(errors="replace")
 
     def write(self, text: str, *parts: str) -> None:
         """Write ``text`` in one write(2), as tracefs wants; never truncates."""
@@ -135,7 +141,8 @@ class Tracefs:
 
     def event_file(self, name: str, file: str, place: str = "") -> str:
         """Return the stripped text of ``events/GROUP/EVENT/FILE`` of a place."""
-        return self.read(*self.place(place, "events"), *name.split("/"), file).strip()
+        parts = (self.root, *self.place(place, "events"), name, file)
+        return self._read("/".join(parts), whole=file in _VALUES).strip()
 
     def triggers(self, name: str, place: str = "") -> list[str]:
         """Return an event's triggers as the kernel shows them, without what counts down."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -17,6 +16,16 @@ TRACING = "/sys/kernel/tracing"
 GROUP = "fbbench"
 STATE = "/run/fbbench-host.json"
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Each is measured that often, in turn: a machine that does other things too disturbs one round, not all.
+ROUNDS = 3
+# What the module does with the events on standard input, and nothing else that takes time.
+RUN = f"""
+import json, resource, sys
+sys.path.insert(0, {HERE!r})
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.probe_run import Request, run
+run(Request(events=json.load(sys.stdin), group={GROUP!r}, exclusive=True, state_file={STATE!r}))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 
 def pick(count: int) -> list[str]:
@@ -69,53 +78,34 @@ def module(lines: list[str]) -> tuple[float, int]:
     """Return seconds and memory (KiB) of one run of the module's work in a process of its own."""
     start = time.monotonic()
     text = json.dumps([{"definition": line} for line in lines])
-    done = subprocess.run([sys.executable, __file__, "--run"], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", RUN], input=text, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start
     if done.returncode:
         raise SystemExit(done.stderr)
-    return seconds, json.loads(done.stdout)["rss"]
-
-
-def run_once() -> None:
-    """Do what the module does with the events on standard input."""
-    sys.path.insert(0, HERE)
-    from ansible_collections.fetchbpf.fleet.plugins.module_utils.probe_run import Request, run
-
-    run(Request(events=json.load(sys.stdin), group=GROUP, exclusive=True, state_file=STATE))
-    print(json.dumps({"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+    return seconds, int(done.stdout)
 
 
 def main() -> None:
     """Entry point."""
-    if sys.argv[1:] == ["--run"]:
-        run_once()
-        return
     symbols = pick(int(sys.argv[1]))
     lines = [f"p:{GROUP}/e{number} {symbol} a=$arg1" for number, symbol in enumerate(symbols)]
+    rounds: list[dict[str, float]] = []
+    rss = 0
     clear()
-    shell = shell_loop(lines)
-    clear()
-    first, rss = module(lines)
-    second, _rss = module(lines)
-    with open(f"{TRACING}/dynamic_events", encoding="utf-8") as handle:
-        there = sum(f":{GROUP}/" in line for line in handle)
-    clear()
-    os.unlink(STATE)
-    if there != len(lines):
-        raise SystemExit(f"{there} of {len(lines)} events were registered")
-    print(
-        json.dumps(
-            {
-                "count": len(lines),
-                "kernel": os.uname().release,
-                "shell": shell,
-                "first": first,
-                "second": second,
-                "rss": rss,
-                "symbols": symbols,
-            }
-        )
-    )
+    for _number in range(ROUNDS):
+        shell = shell_loop(lines)
+        clear()
+        first, rss = module(lines)
+        second, _rss = module(lines)
+        with open(f"{TRACING}/dynamic_events", encoding="utf-8") as handle:
+            there = sum(f":{GROUP}/" in line for line in handle)
+        clear()
+        os.unlink(STATE)
+        if there != len(lines):
+            raise SystemExit(f"{there} of {len(lines)} events were registered")
+        rounds.append({"shell": shell, "first": first, "second": second})
+    found = {"count": len(lines), "kernel": os.uname().release, "rounds": rounds, "rss": rss, "symbols": symbols}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,12 @@ def outcomes(ports: dict[str, int]) -> dict[str, dict[str, Any]]:
 
 
 # Cases load and unload modules, which what was declared must not have seen yet; removing it all ends a guest's tests.
-_LATER = {"test_case": 1, "test_the_info_module_tells_all": 2, "test_nothing_is_left_when_it_is_removed": 3}
+_LATER = {
+    "test_case": 1,
+    "test_the_info_module_tells_all": 2,
+    "test_nothing_is_left_when_it_is_removed": 3,
+    "test_a_kernel_that_is_locked_down_is_refused": 4,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:

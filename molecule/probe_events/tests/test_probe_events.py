@@ -41,6 +41,11 @@ def has_fprobes(host: Host) -> bool:
     return "f[:[<group>/][<event>]]" in host.file(f"{TRACING}/README").content_string
 
 
+def files_of_ours(host: Host) -> str:
+    """Return the files that the role leaves on a host, "" if there are none."""
+    return host.check_output("find /etc /usr /var /run -name '*probe[_-]events*' ! -name '*.lock'")
+
+
 def test_the_kernel_is_the_one_to_test(host: Host, guest: str) -> None:
     release = host.check_output("uname -r")
     assert re.match(KERNELS[guest], release), release
@@ -134,8 +139,18 @@ def test_nothing_is_left_when_it_is_removed(host: Host, playbook: Callable[..., 
     assert not play.failed and play.recap["changed"] == 1, play.output
     assert registered(host) == {}
     assert not host.file(f"{TRACING}/instances/returns").exists
-    left = host.check_output("find /etc /usr /var /run -name '*probe[_-]events*' ! -name '*.lock'")
-    assert left == ""
+    assert files_of_ours(host) == ""
     assert host.run(f"systemctl is-enabled {UNIT}").rc != 0
     again = playbook("playbooks/probe_events.yml", probe_events_state="absent")
     assert again.recap["changed"] == 0, again.output
+
+
+def test_a_kernel_that_is_locked_down_is_refused(host: Host, playbook: Callable[..., Play]) -> None:
+    lockdown = "/sys/kernel/security/lockdown"
+    if not host.file(lockdown).exists:
+        pytest.skip("this kernel has no lockdown")
+    # Until the next boot; nothing comes after it.
+    host.check_output(f"echo confidentiality > {lockdown}")
+    play = playbook("playbooks/probe_events.yml")
+    assert play.failed and "the kernel is locked down ([confidentiality])" in play.flat, play.output
+    assert play.recap["changed"] == 0 and files_of_ours(host) == ""
