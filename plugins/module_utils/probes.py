@@ -351,9 +351,7 @@ def parse_event(item: dict[str, Any], default_group: str, limits: Limits) -> Eve
             raise FleetError(f"{label}: instance {instance!r} may hold letters, digits and _ . : -")
     triggers = item.get("triggers")
     # An empty list of triggers says that there are to be none.
-    kept = {
-        key: value for key, value in item.items() if value or value is False or (key == "triggers" and value is not None)
-    }
+    kept = {key: value for key, value in item.items() if value or value is False or (key, value) == ("triggers", [])}
     kept["group"], _slash, kept["name"] = name.partition("/")
     event = Event(
         name=name,

@@ -55,13 +55,14 @@ def ansible(inventory: str, host: str, tasks: list[dict[str, Any]]) -> tuple[flo
 
 def on_host(inventory: str, host: str, count: int) -> dict[str, Any]:
     """Return what the host measured by itself."""
-    parts = sorted((ROOT / "plugins/module_utils").glob("*.py"))
+    mine = ("probe", "process", "tracefs", "errors", "elf")
+    parts = [path for path in sorted((ROOT / "plugins/module_utils").glob("*.py")) if path.name.startswith(mine)]
     place = "/root/fbbench/ansible_collections/fetchbpf/fleet/plugins/module_utils/"
     tasks: list[dict[str, Any]] = [
         {"ansible.builtin.file": {"path": place, "state": "directory", "recurse": False, "mode": "0755"}},
         {
             "ansible.builtin.copy": {"src": "{{ item }}", "dest": place, "mode": "0644"},
-            "loop": [str(path) for path in parts if path.name.startswith(("probe", "process", "tracefs", "errors", "elf"))],
+            "loop": [str(path) for path in parts],
         },
         {"ansible.builtin.copy": {"src": str(ON_HOST), "dest": "/root/fbbench/on_host.py", "mode": "0644"}},
         {
