@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,21 @@ def variables(fleet_host: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def host(variables: dict[str, Any]) -> Host:
+def connection(fleet_host: tuple[str, dict[str, Any]]) -> Iterator[dict[str, str]]:
+    """How to reach the host: by one connection for all commands, as an emulated guest takes long to accept one."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield {"controlpath": f"{folder}/{fleet_host[0]}"}
+
+
+@pytest.fixture(scope="module")
+def host(variables: dict[str, Any], connection: dict[str, str]) -> Host:
     """Connection to the host."""
     return Host.get_host(
         f"ssh://{variables['ansible_user']}@{variables['ansible_host']}:{variables['ansible_port']}",
         ssh_identity_file=variables["ansible_ssh_private_key_file"],
         ssh_extra_args=variables["ansible_ssh_common_args"].strip(),
         timeout=60,
+        **connection,
     )
 
 
