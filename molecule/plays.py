@@ -22,7 +22,7 @@ capture: Any = None
 
 @dataclass
 class Play:
-    """What one ansible-playbook did to a host: its output, the host's line of the recap, its duration."""
+    """What one ansible-playbook did to a host: its output, the host's line of the recap, its duration in seconds."""
 
     output: str
     recap: dict[str, int]
@@ -40,6 +40,11 @@ class Play:
 
 def run_playbook(name: str, path: Path | str, *arguments: str, **variables: Any) -> Play:
     """Run a playbook on the scenario's host of this name; its steps appear on the terminal."""
+    return run_on([name], path, *arguments, **variables)[name]
+
+
+def run_on(names: list[str], path: Path | str, *arguments: str, **variables: Any) -> dict[str, Play]:
+    """Run a playbook on several hosts of the scenario at once; return what it did to each."""
     command = [
         "ansible-playbook",
         "-i",
@@ -47,7 +52,7 @@ def run_playbook(name: str, path: Path | str, *arguments: str, **variables: Any)
         str(path),
         *arguments,
     ]
-    command += ["-e", json.dumps(variables), "--limit", name]
+    command += ["-e", json.dumps(variables), "--limit", ",".join(names)]
     start = time.monotonic()
     lines = []
     environment = dict(os.environ, ANSIBLE_FORCE_COLOR="0", ANSIBLE_NOCOLOR="1")
@@ -57,13 +62,16 @@ def run_playbook(name: str, path: Path | str, *arguments: str, **variables: Any)
         assert process.stdout
         for line in process.stdout:
             lines.append(line)
-            if line.startswith(f"{name}: ") or line.startswith("TASK"):
+            if line.startswith((*(f"{name}: " for name in names), "TASK")):
                 report(f"{time.monotonic() - start:5.0f} s  {line.rstrip(' *' + chr(10))}")
     output = "".join(lines)
-    found = re.findall(rf"^{re.escape(name)}\s+: (.*)$", output, re.MULTILINE)
-    assert found, output
-    recap = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", found[-1])}
-    return Play(output, recap, time.monotonic() - start)
+    plays = {}
+    for name in names:
+        found = re.findall(rf"^{re.escape(name)}\s+: (.*)$", output, re.MULTILINE)
+        assert found, output
+        recap = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", found[-1])}
+        plays[name] = Play(output, recap, time.monotonic() - start)
+    return plays
 
 
 def report(text: str) -> None:

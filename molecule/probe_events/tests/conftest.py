@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from plays import Play, run_on
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
@@ -96,6 +97,18 @@ def outcomes(ports: dict[str, int]) -> dict[str, dict[str, Any]]:
         assert process.returncode == 0, output
         found[name] = {entry["case"]: entry for entry in map(json.loads, output.splitlines())}
     return found
+
+
+@pytest.fixture(scope="session")
+def told(ports: dict[str, int]) -> dict[str, Play]:
+    """What the play about the info module said of each guest."""
+    return run_on(list(ports), "molecule/probe_events/info.yml")
+
+
+@pytest.fixture(scope="session")
+def removals(ports: dict[str, int]) -> list[dict[str, Play]]:
+    """What removing all events did to each guest, and doing it again."""
+    return [run_on(list(ports), "playbooks/probe_events.yml", probe_events_state="absent") for _again in range(2)]
 
 
 # Cases load and unload modules, which what was declared must not have seen yet; removing it all ends a guest's tests.

@@ -129,19 +129,17 @@ def test_case(guest: str, case: str, outcomes: dict[str, dict[str, Any]]) -> Non
     assert not outcome["error"], outcome["error"]
 
 
-def test_the_info_module_tells_all(playbook: Callable[..., Play]) -> None:
-    play = playbook("molecule/probe_events/info.yml")
-    assert not play.failed, play.output
+def test_the_info_module_tells_all(guest: str, told: dict[str, Play]) -> None:
+    assert not told[guest].failed, told[guest].output
 
 
-def test_nothing_is_left_when_it_is_removed(host: Host, playbook: Callable[..., Play]) -> None:
-    play = playbook("playbooks/probe_events.yml", probe_events_state="absent")
-    assert not play.failed and play.recap["changed"] == 1, play.output
+def test_nothing_is_left_when_it_is_removed(host: Host, guest: str, removals: list[dict[str, Play]]) -> None:
+    first, again = (removal[guest] for removal in removals)
+    assert not first.failed and first.recap["changed"] == 1, first.output
     assert registered(host) == {}
     assert not host.file(f"{TRACING}/instances/returns").exists
     assert files_of_ours(host) == ""
     assert host.run(f"systemctl is-enabled {UNIT}").rc != 0
-    again = playbook("playbooks/probe_events.yml", probe_events_state="absent")
     assert again.recap["changed"] == 0, again.output
 
 
