@@ -182,7 +182,7 @@ def _check_args(args: tuple[str, ...], label: str, limits: Limits) -> None:
         name, expression, kind = split_arg(arg)
         if not expression:
             raise FleetError(f"{label}: arg {arg!r} fetches nothing")
-        if not name and "=" in arg and "=" in arg.partition("(")[0] and not arg.startswith("\\"):
+        if not name and "=" in arg.partition("(")[0] and not arg.startswith("\\"):
             raise FleetError(f"{label}: arg {arg!r}: its name may hold letters, digits and _ and starts with no digit")
         if len(name) > MAX_ARG_NAME:
             raise FleetError(f"{label}: arg name {name} has {len(name)} characters; the kernel takes {MAX_ARG_NAME}")
