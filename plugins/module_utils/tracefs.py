@@ -69,14 +69,12 @@ class Tracefs:
         # Thousands of small files are read: no buffered file objects.
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            text = os.read(descriptor, 1 << 16)
-            chunk = b"" if whole else text
-            while chunk:
-                chunk = os.read(descriptor, 1 << 16)
-                text += chunk
+            chunks = [os.read(descriptor, 1 << 16)]
+            while chunks[-1] and not whole:
+                chunks.append(os.read(descriptor, 1 << 16))
         finally:
             os.close(descriptor)
-        return text.decode(errors="replace")
+        return b"".join(chunks).decode(errors="replace")
 
     def write(self, text: str, *parts: str) -> None:
         """Write ``text`` in one write(2), as tracefs wants; never truncates."""
