@@ -119,12 +119,12 @@ def _qemu(kernel: Kernel, work: Path, exact: bool, timeout: float, parameters: s
 
 
 def initramfs(target: Path, kernel: Kernel, script: str, files: dict[str, Path | str]) -> None:
-    """Write an initramfs with busybox, the tests' programs and modules, and ``script`` as /run."""
+    """Write an initramfs with busybox, the tests' programs and modules, ``script`` as /script, and an empty /run."""
     if not BUSYBOX.is_file() or shutil.which(QEMU) is None:
         raise GuestError("install the packages busybox-static and qemu-system-x86")
     content: dict[str, tuple[int, bytes]] = {
         "init": (0o100755, (HERE / "guest/init").read_bytes()),
-        "run": (0o100755, script.encode()),
+        "script": (0o100755, script.encode()),
         "bin/busybox": (0o100755, BUSYBOX.read_bytes()),
         "bin/capdrop": (0o100755, program(HERE / "fuzz/capdrop.c").read_bytes()),
         "bin/fuzz": (0o100755, program(HERE / "fuzz/fuzz.c").read_bytes()),
@@ -147,7 +147,7 @@ def initramfs(target: Path, kernel: Kernel, script: str, files: dict[str, Path |
 
 def _cpio(content: dict[str, tuple[int, bytes]]) -> Iterator[bytes]:
     """Yield an archive in the format "newc", directories before what is in them."""
-    directories = {"dev", "proc", "sys", "tmp", "lib", "usr"}
+    directories = {"dev", "proc", "sys", "run", "tmp", "lib", "usr"}
     for name in content:
         directories |= {str(parent) for parent in Path(name).parents} - {"."}
     entries = [(name, 0o040755, b"") for name in sorted(directories)]
