@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Lifetime of probe events: each worker defines, enables, disables and deletes events of its own, in the top instance,
- * in an instance that comes and goes, and through perf, while the others hit the same places and read the list.
+ * in an instance that comes and goes, and through perf, while the others hit the same places. Some definitions are
+ * refused late, when the probe has a program already. One process reads all that has names of probes and programs.
  *
  *   stress [--rounds N] [--workers N]
  *
@@ -85,7 +86,8 @@ static int through_perf(const char *name)
 		return 0;
 	attr.config = atoi(buf);
 	attr.sample_period = 1;
-	attr.sample_type = PERF_SAMPLE_RAW | PERF_SAMPLE_CPU;
+	/* The unwinder looks for each address among the symbols of programs. */
+	attr.sample_type = PERF_SAMPLE_RAW | PERF_SAMPLE_CPU | PERF_SAMPLE_CALLCHAIN;
 	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 	if (fd < 0)
 		return 0;
@@ -96,6 +98,20 @@ static int through_perf(const char *name)
 		munmap(ring, size);
 	close(fd);
 	return any;
+}
+
+static void reader(void)
+{
+	static char text[1 << 16];
+	int fd;
+
+	for (;;) {
+		get(T "fetcharg_bpf", text, sizeof(text));
+		fd = open("/proc/kallsyms", O_RDONLY);
+		while (read(fd, text, sizeof(text)) > 0)
+			get(T "fetcharg_bpf", text, sizeof(text));
+		close(fd);
+	}
 }
 
 static void worker(int number, int rounds)
@@ -114,6 +130,13 @@ static void worker(int number, int rounds)
 		if (put(T "dynamic_events", O_APPEND, definition))
 			continue;
 		accepted++;
+		/* Refused as it is there already, and as it is no boundary of an instruction. */
+		put(T "dynamic_events", O_APPEND, definition);
+		if (event[0] == 'p' && strstr(event, "fetcharg_fuzz_target")) {
+			snprintf(definition, sizeof(definition), "p:stress/%s fetcharg_fuzz_target+1%s", name,
+				 strchr(event, ' ') + 1 + strlen("fetcharg_fuzz_target"));
+			put(T "dynamic_events", O_APPEND, definition);
+		}
 		/* A second probe of the same event shares all but its place. */
 		if (twice && event[0] == 'p' && strstr(event, "fetcharg_fuzz_target")) {
 			snprintf(definition, sizeof(definition), "p:stress/%s vfs_read%s", name,
@@ -152,7 +175,7 @@ static void worker(int number, int rounds)
 int main(int argc, char **argv)
 {
 	int i, rounds = 100, workers = 3, status, failed = 0;
-	pid_t hitter, pid;
+	pid_t hitter, list, pid;
 
 	for (i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--rounds"))
@@ -170,6 +193,9 @@ int main(int argc, char **argv)
 	if (!hitter)
 		for (;;)
 			hit_all(100);
+	list = fork();
+	if (!list)
+		reader();
 	for (i = 0; i < workers; i++)
 		if (!fork())
 			worker(i, rounds);
@@ -178,7 +204,9 @@ int main(int argc, char **argv)
 		failed |= pid < 0 || status;
 	}
 	kill(hitter, SIGKILL);
+	kill(list, SIGKILL);
 	waitpid(hitter, &status, 0);
+	waitpid(list, &status, 0);
 	put(T "options/disable_bpf", 0, "0");
 	printf("stress %s\n", failed ? "failed" : "ended");
 	return failed;
