@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ansible.utils.display import Display
@@ -26,7 +27,11 @@ class ActionModule(ProgressAction):
         super(ProgressAction, self).run(tmp, task_vars)
         args = dict(self._task.args, owner=current_run())
         if args.get("state", "staged") != "staged":
-            return self._told(self.run_module(args, task_vars), task_vars)
+            return self._told(self._taking_over(args, task_vars, self.run_module), task_vars)
+        if self._task.check_mode and not args.get("artifact"):
+            action = "install the kernel that is built"
+            unbuilt = {"changed": True, "status": "unbuilt", "release": "", "trial": "", "reboot_required": False}
+            return self._told(dict(unbuilt, actions=[action], requested={}), task_vars)
         try:
             if not args.get("manifest"):
                 args["manifest"] = package_payload.read_manifest(args.get("artifact") or "")
@@ -42,12 +47,21 @@ class ActionModule(ProgressAction):
                 display.display(f"{task_vars.get('inventory_hostname')}: kernel_install: {verb}{action}")
         return result
 
-    def _stage(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        result = self._execute_module(module_args=args, task_vars=task_vars)
+    def _taking_over(
+        self, args: dict[str, Any], task_vars: dict[str, Any], execute: Callable[..., dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Execute the module, again if what holds the host is a run of this controller that has ended."""
+        result = execute(args, task_vars)
         if result.get("failed") and has_ended(result.get("busy") or {}):
             display.warning(f"{task_vars.get('inventory_hostname')}: taking over from a run that has ended")
             args["take_over"] = result["busy"]["run"]
-            result = self._execute_module(module_args=args, task_vars=task_vars)
+            result = execute(args, task_vars)
+        return result
+
+    def _stage(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        result = self._taking_over(
+            args, task_vars, lambda given, known: self._execute_module(module_args=given, task_vars=known)
+        )
         if result.get("failed") or not result.get("needed_files"):
             return result
         return self._bring_files(args, result["needed_files"], task_vars)

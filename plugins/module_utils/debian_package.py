@@ -102,7 +102,7 @@ def make_package(package: Package, root: Path, folder: Path, epoch: int) -> Path
         (control / name).chmod(0o755)
     _plain_modes(root)
     target = folder / f"{package.name}_{package.version}_{package.architecture}.deb"
-    command = ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z6", "--build", str(root), str(target)]
+    command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(root), str(target)]
     result = run(command, env=dict(os.environ, LC_ALL="C", SOURCE_DATE_EPOCH=str(epoch)))
     if result.returncode:
         raise FleetError(f"dpkg-deb cannot make {package.name}: {result.stderr.strip()}")

@@ -20,7 +20,7 @@ from .process import run, start
 _BUILT = re.compile(r"^\s+(?:CC|AS|LD)(?: \[M\])?\s+(\S+\.o)$")
 _ERROR = re.compile(
     r"^\S.*?:\d+(?::\d+)?: (?:fatal )?error: .*"
-    r"|^\S*ld(?:\.\w+)?: .*"
+    r"|^\S*ld(?:\.\w+)?: (?!warning: ).*"
     r"|^ERROR: modpost: .*"
     r"|^.*: undefined reference to .*"
     r"|^\S+: error: .*"

@@ -107,6 +107,14 @@ class Rollout:
         """Id of the entry that GRUB boots once, empty without one."""
         return grub.parse_environment(self.target.read(GRUB_ENV)).get("next_entry", "")
 
+    # -- ready ---------------------------------------------------------------------------------
+
+    def ready(self) -> Result:
+        """See that a kernel can be put on trial here, whichever it is."""
+        preflight.check_platform(self.target)
+        preflight.check_environment_block(self.target)
+        return Result("ready", "")
+
     # -- staged --------------------------------------------------------------------------------
 
     def stage(
@@ -150,7 +158,7 @@ class Rollout:
         result.act(f"pin the default boot entry to {known_good['release']}")
         if not complete:
             result.act("install " + ", ".join(f"{name} {version}" for name, version in sorted(packages.items())))
-        arguments = " ".join([grub.PANIC_WORD, *extra])
+        arguments = " ".join([*extra, grub.PANIC_WORD])
         result.act(f"boot {wanted.release} once, with {arguments}, and go back to {known_good['release']} if it fails")
         if self.check or result.needed_files:
             result.changed = self.check
@@ -259,6 +267,8 @@ class Rollout:
         self._write_menu(result)
         target.write(MENU_SCRIPT, grub.MENU_SCRIPT, 0o755)
         if packages_dir is None:
+            # Of ours even where this state is younger than the packages.
+            self._record(wanted)
             return
         fresh = not self.target.exists(f"/boot/vmlinuz-{wanted.release}")
         try:
@@ -270,15 +280,22 @@ class Rollout:
             if fresh:
                 # Best effort: the message of the first failure is the one to show.
                 target.run(["dpkg", "--purge", *wanted.manifest["packages"]])
-            state.trial, state.baseline = before
-            self._settle()
+            # As long as the half-installed kernel is in /boot, the menu could boot it: the pin stays.
+            if not (fresh and target.exists(f"/boot/vmlinuz-{wanted.release}")):
+                state.trial, state.baseline = before
+                with contextlib.suppress(FleetError):
+                    self._settle()
             raise
-        state.kernels[wanted.release] = {
+        self._record(wanted)
+
+    def _record(self, wanted: Wanted) -> None:
+        """Remember the kernel as one that this collection installed."""
+        self.state.kernels[wanted.release] = {
             "key": wanted.manifest["key"],
             "packages": wanted.manifest["packages"],
             "cmdline": wanted.cmdline,
         }
-        state.save()
+        self.state.save()
 
     def _begin(self, wanted: Wanted, known_good: dict[str, Any]) -> None:
         """Record the trial; the menu that follows from it pins the known-good kernel."""
@@ -313,8 +330,13 @@ class Rollout:
         confirm.install(target, confirm_timeout)
         state.trial.update(phase="staged", boot_id=target.boot_id)
         state.save()
+        # Beside, so that GRUB never reads a menu that was not checked.
+        target.write(f"{MENU}.new", self._menu(), 0o600)
+        try:
+            target.check(["grub-script-check", target.path(f"{MENU}.new")], f"checking {MENU}")
+        finally:
+            target.remove(f"{MENU}.new")
         self._write_menu(result)
-        target.check(["grub-script-check", target.path(MENU)], f"checking {MENU}")
         if not target.exists(GRUB_ENV):
             target.check(["grub-editenv", target.path(GRUB_ENV), "create"], f"creating {GRUB_ENV}")
         self._set_next_entry(grub.entry_id(wanted.release))
@@ -376,7 +398,8 @@ class Rollout:
     @staticmethod
     def _own_entry(entry: grub.Entry, kernel: dict[str, Any], title: str, words: list[str]) -> str:
         """Return the menu entry of a kernel that we installed, made from the distribution's one."""
-        extra = words + grub.split_cmdline(kernel["cmdline"])
+        # Ours last: of two equal words the kernel takes the second, and a trial that panics must come back.
+        extra = grub.split_cmdline(kernel["cmdline"]) + words
         return grub.render_entry(entry, grub.entry_id(kernel["release"]), title, extra)
 
     def _write_menu(self, result: Result) -> None:

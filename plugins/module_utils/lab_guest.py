@@ -6,7 +6,8 @@
 Everything of a guest lies in one folder, ``lab_dir/NAME``: disk.qcow2 (an
 overlay on the base image), console.log (and .1, the boot before), guest.json,
 qemu.pid, qmp.sock, qmp.py (its remote control), vars.fd (UEFI variables).
-A folder without guest.json is what an interrupted run left.
+A folder without guest.json but with nothing else either is what an interrupted
+run left. Any other folder is not a guest's and is never touched.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .errors import FleetError
 
 STATE_FILE = "guest.json"
 CONSOLE = "console.log"
+_FILES = {STATE_FILE, CONSOLE, f"{CONSOLE}.1", "disk.qcow2", "qemu.pid", lab_qmp.SOCKET_NAME, "qmp.py", "vars.fd"}
 # The last line of a kernel that does not reboot after its panic.
 _STAYS_DOWN = "---[ end Kernel panic"
 SSH_OPTIONS = (
@@ -103,6 +105,7 @@ def start(guest: Guest) -> str:
 
 
 def _create(guest: Guest) -> None:
+    _check_folder(guest.dir)
     shutil.rmtree(guest.dir, ignore_errors=True)
     guest.dir.mkdir(parents=True)
     disk = qemu.disk_path(guest.dir)
@@ -113,6 +116,16 @@ def _create(guest: Guest) -> None:
         shutil.copyfile(qemu.ovmf()[1], guest.dir / "vars.fd")
     (guest.dir / "qmp.py").write_text(inspect.getsource(lab_qmp), encoding="utf-8")
     _save(guest.dir, {"image": str(guest.image), "ready": False})
+
+
+def _is_guest(folder: Path) -> bool:
+    return (folder / STATE_FILE).is_file() or {entry.name for entry in folder.iterdir()} <= _FILES
+
+
+def _check_folder(guest_dir: Path) -> None:
+    """Raise FleetError if something lies there that is not a guest."""
+    if guest_dir.exists() and not (guest_dir.is_dir() and _is_guest(guest_dir)):
+        raise FleetError(f"{guest_dir} exists and is no guest's folder; it is not touched. Choose another lab_dir")
 
 
 def _check_port(guest: Guest) -> None:
@@ -270,6 +283,7 @@ def destroy(guest_dir: Path) -> bool:
     """End the guest and remove its files; return whether there was anything."""
     ran = kill(guest_dir)
     there = guest_dir.exists()
+    _check_folder(guest_dir)
     shutil.rmtree(guest_dir, ignore_errors=True)
     with contextlib.suppress(OSError):
         guest_dir.parent.rmdir()
@@ -280,7 +294,7 @@ def names(lab_dir: Path) -> list[str]:
     """Return the guests of a lab folder, half-made ones too."""
     if not lab_dir.is_dir():
         return []
-    return sorted(entry.name for entry in lab_dir.iterdir() if entry.is_dir())
+    return sorted(entry.name for entry in lab_dir.iterdir() if entry.is_dir() and _is_guest(entry))
 
 
 def info(guest_dir: Path, console_lines: int = 0) -> dict[str, Any]:

@@ -326,7 +326,8 @@ def build(recipe: Recipe, image_dir: Path, report: Callable[[str], None]) -> Pat
 def _bootstrap(recipe: Recipe, work: Path, report: Callable[[str], None]) -> None:
     (work / "overlay.tar").write_bytes(recipe.overlay_tar())
     # /tmp may be memory, and an unprivileged mmdebstrap needs a folder that other ids can enter.
-    prefix = f"fetchbpf-lab-{recipe.family}-"
+    # The lock is this folder's, so the name is too: another folder's image may be in the making.
+    prefix = f"fetchbpf-lab-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}-"
     for stale in Path("/var/tmp").glob(f"{prefix}*"):
         shutil.rmtree(stale, ignore_errors=True)
     scratch = tempfile.mkdtemp(prefix=prefix, dir="/var/tmp")

@@ -18,11 +18,6 @@ from .probes import LETTER, USER_KINDS, Event, Probe, split_arg
 _OFFSET = re.compile(r"(?P<symbol>[^+]+)\+(?P<offset>0x[0-9a-fA-F]+|\d+)\Z")
 
 
-def names_of(line: str) -> str:
-    """Return ``GROUP/EVENT`` of a line of dynamic_events, "" if it has none."""
-    return line.split(None, 1)[0].partition(":")[2]
-
-
 def same_line(one: str, other: str, maxactive_matters: bool) -> bool:
     """Return whether two shown lines are of one probe.
 

@@ -141,7 +141,7 @@ import os
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import build_needs, require
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.build_host import build_needs, missing, require
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.configure import Wanted, configure
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kbuild import Kbuild, compiler_text, find_arch
@@ -169,7 +169,12 @@ def main() -> None:
     )
     options = module.params
     try:
-        require(build_needs(options["cross_compile"], options["ccache"]))
+        needs = build_needs(options["cross_compile"], options["ccache"])
+        unbuilt = {"config_hash": "", "key": "", "release": "", "requested": {}, "notes": []}
+        if module.check_mode and missing(needs)["missing"]:
+            # What a run would have installed before.
+            module.exit_json(changed=True, compiler="", **unbuilt)
+        require(needs)
         wanted = Wanted(
             base=options["base"],
             base_text=options["base_text"],
@@ -185,9 +190,7 @@ def main() -> None:
         if not os.path.isdir(options["tree"]):
             if not module.check_mode:
                 raise FleetError(f"no such source tree: {options['tree']}")
-            module.exit_json(
-                changed=True, config_hash="", key="", release="", requested={}, compiler=wanted.compiler, notes=[]
-            )
+            module.exit_json(changed=True, compiler=wanted.compiler, **unbuilt)
         arch = find_arch(options["arch"], Path(options["tree"]))
         kbuild = Kbuild(options["tree"], options["build_dir"], arch, options["cross_compile"])
         result = configure(kbuild, wanted, dry_run=module.check_mode)

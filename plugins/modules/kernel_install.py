@@ -24,14 +24,18 @@ options:
       - V(promoted) makes the trial kernel that runs the default one.
       - V(reverted) closes a failed trial, the default stays what it was.
       - V(absent) removes what this module installed; kernels that it did not install are refused.
+      - V(ready) changes nothing and fails where no kernel can be put on trial, whichever it is. Another distribution, a
+        kernel that GRUB did not start, a C(grubenv) that GRUB cannot write.
     type: str
-    choices: [staged, promoted, reverted, absent]
+    choices: [staged, promoted, reverted, absent, ready]
     default: staged
   manifest:
     description: Content of the artifact's C(manifest.json); read from there without it. For O(state=staged).
     type: dict
   artifact:
-    description: Directory on the controller that holds the files named by the manifest. Required with O(state=staged).
+    description:
+      - Directory on the controller that holds the files named by the manifest. Required with O(state=staged).
+      - May be empty in check mode, for a kernel that is not built yet.
     type: path
   release:
     description:
@@ -102,6 +106,7 @@ RETURN = r"""
 status:
   description:
     - Where the kernel is now. V(staged) waits for a reboot, V(trial) runs and waits for its checks.
+    - V(needs_files) before the action plugin has copied the packages, V(unbuilt) in check mode without an artifact.
   type: str
   returned: success
   sample: staged
@@ -159,6 +164,8 @@ evidence:
   sample: "pstore dmesg-efi-1: Kernel panic - not syncing"
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fetchbpf.fleet.plugins.module_utils import confirm, health
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
@@ -166,6 +173,8 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_rollout impo
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kernel_state import exclusive
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.target import Target
+
+_STATES = ("staged", "promoted", "reverted", "absent", "ready")
 
 
 def run(module: AnsibleModule, target: Target) -> dict:
@@ -186,6 +195,8 @@ def run(module: AnsibleModule, target: Target) -> dict:
         # Read before the trial is closed: closing it removes what the timer left.
         extra.update(evidence=health.evidence(target), timer=confirm.expired(target))
         result = rollout.revert(params["release"], params["reason"])
+    elif params["state"] == "ready":
+        result = rollout.ready()
     else:
         result = rollout.remove(params["release"])
     return dict(
@@ -207,7 +218,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["staged", "promoted", "reverted", "absent"], "default": "staged"},
+            "state": {"type": "str", "choices": [*_STATES], "default": "staged"},
             "manifest": {"type": "dict"},
             "artifact": {"type": "path"},
             "release": {"type": "str"},
@@ -232,7 +243,9 @@ def main() -> None:
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
     target = Target(module.run_command)
     try:
-        if module.check_mode:
+        if os.geteuid() != 0:
+            raise FleetError("needs root, for /boot and the packages: set become: true")
+        if module.check_mode or module.params["state"] == "ready":
             module.exit_json(**run(module, target))
         with exclusive(target):
             module.exit_json(**run(module, target))

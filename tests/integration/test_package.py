@@ -48,7 +48,8 @@ def test_tarball_holds_the_product_and_nothing_else(tarball: Path) -> None:
         size = sum(member.size for member in archive.getmembers())
     tops = {name.split("/")[0] for name in names}
     assert {"roles", "plugins", "playbooks", "kernel-patches", "inventories", "meta", "README.md"} <= tops
-    assert not tops & {"tests", "molecule", "collections", ".venv", ".git", ".ci", ".cache"}
+    assert not tops & {"tests", "molecule", "collections", ".venv", ".git", ".ci", ".cache", ".config", ".test-logs"}
+    assert "tools/bench/fetchbpf-bench" not in names
     assert not [name for name in names if name.endswith((".qcow2", ".pyc", ".deb"))]
     assert size < 8 * 1024 * 1024
 

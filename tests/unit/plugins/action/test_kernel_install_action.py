@@ -125,6 +125,20 @@ def test_the_lease_of_an_ended_run_is_taken_over_and_that_of_a_living_one_is_not
         assert harness.run(artifact=str(artifact))["failed"]
 
 
+def test_a_rollback_takes_over_from_an_ended_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = dict(current_run(), run="x/999999999/5", pid=999999999)
+    harness = Harness(monkeypatch, [{"failed": True, "busy": ended}, {"changed": True, "actions": []}])
+    assert not harness.run(state="absent").get("failed")
+    assert harness.calls[1]["take_over"] == ended["run"]
+
+
+def test_check_mode_says_what_it_can_of_a_kernel_that_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(monkeypatch, [])
+    result = harness.run(check_mode=True, artifact="", manifest={})
+    assert (result["status"], result["changed"], result["reboot_required"]) == ("unbuilt", True, False)
+    assert "manifest.json: " in harness.run(artifact="", manifest={})["msg"]
+
+
 def test_other_states_need_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(monkeypatch, [{"changed": True, "actions": ["remove x"]}])
     assert harness.run(state="absent")["changed"]

@@ -44,6 +44,10 @@ def test_the_first_compiler_error_is_found_with_its_place() -> None:
             "  LD x\nld: kernel/fork.o: in function `f':\nfork.c:(.text): undefined reference to `g'\nmake: *** x\n",
             "ld",
         ),
+        (
+            "ld: warning: vmlinux has a LOAD segment with RWX permissions\n  CC y\ny.c:1:2: error: z\nmake: *** x\n",
+            "y.c:1:2: error: z",
+        ),
         ('  MODPOST\nERROR: modpost: "f" [net/fake.ko] undefined!\nmake: *** x\n', "ERROR: modpost"),
         ("a.h:1:10: fatal error: gelf.h: No such file or directory\nmake: *** x\n", "a.h:1:10: fatal error"),
         ("make[1]: *** No rule to make target 'x.o', needed by 'y'.  Stop.\nmake: *** x\n", "make[1]: *** No rule"),

@@ -49,6 +49,33 @@ def test_the_new_kernel_is_booted_once_and_only_once(host: FakeHost) -> None:
     assert f"vmlinuz-{OLD}" in host.text("/proc/cmdline")
 
 
+def test_words_of_the_user_do_not_keep_a_trial_that_panics_from_rebooting(host: FakeHost) -> None:
+    stage(host, "panic=0 nosmt")
+    host.reboot()
+    words = host.text("/proc/cmdline").split()
+    assert [word for word in words if word.startswith("panic=")] == ["panic=0", "panic=5"]
+
+
+def test_a_kernel_whose_packages_were_there_already_is_tried_promoted_and_removed(host: FakeHost) -> None:
+    host.wanted()
+    host.run(["dpkg", "-i", *(str(path) for path in host.artifact.glob("*.deb"))])
+    assert stage(host).status == "staged"
+    host.reboot()
+    assert host.rollout().promote(NEW).changed
+    assert list(state(host)["kernels"]) == [NEW]
+    assert host.rollout().remove(None).reboot_required
+
+
+def test_a_host_that_is_ready_is_only_looked_at(host: FakeHost) -> None:
+    before = host.snapshot()
+    result = host.rollout().ready()
+    assert (result.status, result.changed) == ("ready", False)
+    assert host.snapshot() == before
+    host.file_system = "btrfs"
+    with pytest.raises(FleetError, match="GRUB cannot write"):
+        host.rollout().ready()
+
+
 def test_a_promoted_kernel_is_the_default_without_the_words_of_its_trial(host: FakeHost) -> None:
     deploy(host, "nosmt")
     assert host.reboot() == f"fetchbpf-{NEW}"
@@ -256,6 +283,39 @@ def test_a_failed_installation_leaves_the_promoted_kernel_the_default(host: Fake
     with pytest.raises(FleetError, match="boom"):
         stage(host, release="6.12.118-fetchbpf-2")
     assert host.reboot() == f"fetchbpf-{NEW}"
+
+
+def test_the_first_failure_is_told_and_not_the_one_of_cleaning_up(host: FakeHost) -> None:
+    host.answers["dpkg -i"] = (1, "", "dpkg: error: no space left on device")
+    host.put("/boot/grub/grub.cfg", host.text("/boot/grub/grub.cfg") + grub.SOURCE_MARK)
+    host.answers["update-grub"] = (1, "", "cannot write")
+    with pytest.raises(FleetError, match="no space left"):
+        stage(host)
+
+
+def test_a_half_installed_kernel_that_stays_is_not_booted(host: FakeHost) -> None:
+    def spy(argv: Any) -> Any:
+        if "-i" in argv:
+            FakeHost.run(host, argv)
+            return 1, "", "initramfs failed"
+        return (1, "", "purge failed") if "--purge" in argv else FakeHost.run(host, argv)
+
+    wanted = host.wanted()
+    rollout = host.rollout()
+    rollout.target.run = spy
+    with pytest.raises(FleetError, match="initramfs failed"):
+        rollout.stage(wanted, str(host.artifact), PAYLOAD, 300)
+    assert host.text(f"/boot/vmlinuz-{NEW}")
+    assert host.reboot() == grub.KNOWN_GOOD_ID
+
+
+def test_a_menu_that_grub_cannot_read_never_becomes_the_menu(host: FakeHost) -> None:
+    host.answers["grub-script-check"] = (1, "", "syntax error")
+    with pytest.raises(FleetError, match="checking .*fetchbpf.cfg failed"):
+        stage(host)
+    assert "Trial" not in host.text(MENU)
+    assert host.text(f"{MENU}.new") == ""
+    assert host.reboot() == grub.KNOWN_GOOD_ID
 
 
 def test_a_held_dpkg_lock_is_waited_for(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,19 @@ def test_other_hardware_restarts_another_image_makes_anew(guest: lab_guest.Guest
     assert starts(tmp_path) == 3
 
 
+def test_a_folder_that_is_no_guests_is_never_touched(guest: lab_guest.Guest) -> None:
+    guest.dir.mkdir(parents=True)
+    (guest.dir / "letters.txt").write_text("dear")
+    (guest.dir / "disk.qcow2").write_text("somebody's")
+    assert lab_guest.names(guest.lab_dir) == []
+    with pytest.raises(FleetError, match="is no guest's folder"):
+        lab_guest.start(guest)
+    with pytest.raises(FleetError, match="is no guest's folder"):
+        lab_guest.destroy(guest.dir)
+    assert (guest.dir / "letters.txt").read_text() == "dear"
+    assert qemu.disk_path(guest.dir).read_text() == "somebody's"
+
+
 def test_what_an_interrupted_run_left_is_replaced(guest: lab_guest.Guest) -> None:
     guest.dir.mkdir(parents=True)
     (guest.dir / "disk.qcow2").write_text("half")
