@@ -166,6 +166,8 @@ static void worker(int number, int rounds)
 		snprintf(definition, sizeof(definition), "-:stress/%s", name);
 		while (put(T "dynamic_events", O_APPEND, definition) == -EBUSY)
 			tracefs("0", T "events/stress/%s/enable", name);
+		printf("round %d of worker %d\n", round, number);
+		fflush(stdout);
 	}
 	printf("worker %d %d events %d of them recorded by perf\n", number, accepted, perf_hits);
 	fflush(stdout);
