@@ -383,6 +383,9 @@ static uint64_t hits(int times)
 	return now_ns() - start;
 }
 
+/* Bytes before and behind the target's data */
+#define AROUND (1 << 17)
+
 #define COST_HITS 512
 /* More than this and one percent more than legacy is a mismatch. */
 #define COST_SLACK 3
@@ -536,8 +539,12 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	exe = realpath("/proc/self/exe", NULL);
 	uprobe_off = file_offset(fuzz_utarget);
-	ubuf = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	for (i = 0; i < 8192; i++) ubuf[i] = i * 7;
+	/* What the largest offsets reach must not change either, as perf's ring buffer does when it comes to lie there. */
+	ubuf = mmap(NULL, 8192 + 2 * AROUND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ubuf == MAP_FAILED)
+		die("memory");
+	for (i = 0; i < 8192 + 2 * AROUND; i++) ubuf[i] = i * 7;
+	ubuf += AROUND;
 	u = (struct udata *)ubuf;
 	u->w[4] = 0;
 	u->w[5] = u->w[6] = u->w[9] = (uint64_t)ubuf;
