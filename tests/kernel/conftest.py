@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each test boots a kernel or several; what they measured is printed at the end, base by base.
 
-``FETCHBPF_TEST_BASE`` is the one base to test, else all are; ``FETCHBPF_TEST_SEED`` is the seed of the random events.
+``FETCHBPF_TEST_BASE`` is the one base to test, else all are, one after the other; ``FETCHBPF_TEST_SEED`` is the seed of
+the random events.
 """
 
 from __future__ import annotations

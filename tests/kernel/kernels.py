@@ -210,7 +210,7 @@ def program(source: Path) -> Path:
     binary = CACHE / "kernel-test/programs" / name
     if not binary.is_file():
         binary.parent.mkdir(parents=True, exist_ok=True)
-        beside = binary.with_name(f".{name}.new")
+        beside = binary.with_name(f".{name}.{os.getpid()}.new")
         flags = ["-O2", "-Wall", "-Wno-format-truncation", "-static", f"-I{header.parent}"]
         subprocess.run(["gcc", *flags, "-o", str(beside), str(source)], check=True)
         os.replace(beside, binary)
