@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +71,21 @@ def load_series(directory: str | Path) -> Series:
     return Series(base.name, series_hash(patches), tuple(patches))
 
 
-def series_hash(patches: list[Patch]) -> str:
+def pack(series: Series) -> str:
+    """Return the series as a text that ``unpack`` reads: it goes to another host as one file."""
+    # Each byte is a character: patches need not be UTF-8.
+    return json.dumps({"name": series.name, "patches": [[p.name, p.data.decode("latin-1")] for p in series.patches]})
+
+
+def unpack(text: str) -> Series:
+    """Return the series that ``pack`` made the text of."""
+    packed = json.loads(text)
+    data = [(name, content.encode("latin-1")) for name, content in packed["patches"]]
+    patches = tuple(Patch(name, content, touched_paths(content, name)) for name, content in data)
+    return Series(packed["name"], series_hash(patches), patches)
+
+
+def series_hash(patches: Sequence[Patch]) -> str:
     """Return the sha256 over names and contents of the patches, in order."""
     return digest("".join(f"{patch.name}\0{digest(patch.data)}\n" for patch in patches))
 

@@ -117,6 +117,11 @@ options:
   ccache_dir:
     description: Directory of ccache; C(ccache) in O(cache_root) when left out.
     type: path
+  controller_dir:
+    description:
+      - A folder of the controller. The action plugin of the same name brings the artifact to its subfolder O(key),
+        unless it is there, whole. Left out, it stays on the host.
+    type: path
   progress_file:
     description: Where the module says how far it is; set by the action plugin of the same name.
     type: path
@@ -261,6 +266,7 @@ def main() -> None:
             "jobs": {"type": "int", "default": 0},
             "ccache": {"type": "bool", "default": True},
             "ccache_dir": {"type": "path"},
+            "controller_dir": {"type": "path"},
             "progress_file": {"type": "path"},
         },
         supports_check_mode=True,

@@ -37,7 +37,11 @@ options:
     type: path
     required: true
   series:
-    description: A folder with a C(series) file and the patches it names; no patches when left out.
+    description:
+      - A folder of the controller with a C(series) file and the patches it names; no patches when left out.
+    type: path
+  series_file:
+    description: What the action plugin of the same name brought of O(series) to the host; set by it.
     type: path
   discard_edits:
     description: Undo edits that were made by hand in the tree instead of refusing it.
@@ -90,11 +94,13 @@ removed:
   sample: []
 """
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.patched_tree import PatchedTree, TreeUpdate
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import NO_SERIES, load_series
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import NO_SERIES, load_series, unpack
 
 
 def main() -> None:
@@ -105,6 +111,7 @@ def main() -> None:
             "source_id": {"type": "str", "required": True},
             "tree": {"type": "path", "required": True},
             "series": {"type": "path"},
+            "series_file": {"type": "path"},
             "discard_edits": {"type": "bool", "default": False},
             "progress_file": {"type": "path"},
         },
@@ -113,7 +120,10 @@ def main() -> None:
     options = module.params
     progress = Progress(options["progress_file"])
     try:
-        series = load_series(options["series"]) if options["series"] else NO_SERIES
+        if options["series_file"]:
+            series = unpack(Path(options["series_file"]).read_text(encoding="ascii"))
+        else:
+            series = load_series(options["series"]) if options["series"] else NO_SERIES
         if options["pristine"]:
             tree = PatchedTree(options["tree"], options["pristine"], options["source_id"], progress.update)
             update = tree.sync(series, options["discard_edits"], dry_run=module.check_mode)

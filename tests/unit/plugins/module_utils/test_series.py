@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
-from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import load_series, touched_paths
+from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import load_series, pack, touched_paths, unpack
 
 from tests.unit.fakes import make_patch, make_series
 
@@ -25,6 +25,14 @@ def test_a_series_has_names_paths_and_a_hash_of_both(tmp_path: Path) -> None:
     assert series.name == "mine"
     assert series.hash == load_series(make_series(tmp_path / "same" / "mine", ONE, NEW)).hash
     assert series.hash != load_series(make_series(tmp_path / "other", NEW, ONE)).hash
+
+
+def test_it_travels_as_one_text(tmp_path: Path) -> None:
+    folder = make_series(tmp_path / "mine", ONE, NEW)
+    with open(folder / "0001.patch", "ab") as patch:
+        patch.write("-- \nLéa\n".encode("latin-1"))
+    series = load_series(folder)
+    assert unpack(pack(series)) == series
 
 
 def test_comments_and_blank_lines_of_the_series_file_do_not_count(tmp_path: Path) -> None:
