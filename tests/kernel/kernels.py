@@ -154,6 +154,8 @@ class Kernels:
             *(tree, build_dir, find_arch("x86_64"), "", int(source["epoch"])),
             cache_root=top,
             ccache_dir=str(CACHE / "ccache"),
+            # The variants differ in a setting or two, which few files look at.
+            ccache_depend=False,
         )
         configure(
             kbuild,
