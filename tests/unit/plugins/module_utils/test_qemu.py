@@ -46,7 +46,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert f"file={tmp_path}/a,,b/disk.qcow2,if=none" in text
     assert "hostfwd=tcp:127.0.0.1:2222-:22" in text
     assert "-smp 3 -m 768" in text
-    assert "-accel tcg,thread=multi" in text
+    assert "-accel tcg,thread=single" in text
     assert "-icount" not in line
     assert "pflash" not in text
 
