@@ -70,6 +70,8 @@ def test_events_come_and_go_while_they_are_hit(
         "sleep 10\n"
         "usage after\n"
         "wc -l < /sys/kernel/tracing/dynamic_events",
+        parallel=True,
+        timeout=5400,
     )
     assert done.code == 0, done.output
     assert "stress ended" in done.output, done.output
