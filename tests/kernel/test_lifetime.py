@@ -40,7 +40,7 @@ _MODULE = """module_goes() {
         echo 1 > instances/goes/events/goes/ev/enable
         [ $((rounds % 3)) = 0 ] || insmod $module
         echo 20 > /sys/module/fetcharg_bench/parameters/loops
-        hits=$((hits + $(grep -c ev: instances/goes/trace)))
+        hits=$((hits + $(grep -c ' ev: .* a=' instances/goes/trace)))
         echo > instances/goes/trace
         [ $((rounds % 3)) = 2 ] || rmmod fetcharg_bench || return 1
         echo 0 > instances/goes/events/goes/ev/enable
