@@ -60,7 +60,8 @@ def test_events_come_and_go_while_they_are_hit(
     done = boot(
         "debug",
         f"insmod /lib/modules/*/fetcharg_fuzz.ko || exit 1\n{_USAGE}{_MODULE}"
-        f"fuzz --seed {seed + 3} --count 30\n"
+        # 7.3 reads an entry of the stack for fprobes like any memory, and KASAN guards what is between its variables.
+        f"fuzz --seed {seed + 3} --count 30 --no-stack\n"
         "usage before\n"
         "module_goes &\n"
         f"stress --rounds {_ROUNDS} --workers {_WORKERS} || exit 1\n"
