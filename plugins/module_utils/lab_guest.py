@@ -21,12 +21,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import console, lab_disk, lab_image, lab_qmp, qemu, workspace
+from . import console, lab_booted, lab_disk, lab_image, lab_qmp, qemu, workspace
 from .errors import FleetError
 
 STATE_FILE = "guest.json"
@@ -34,6 +34,10 @@ CONSOLE = "console.log"
 _FILES = {STATE_FILE, CONSOLE, f"{CONSOLE}.1", "disk.qcow2", "qemu.pid", lab_qmp.SOCKET_NAME, "qmp.py", "vars.fd"}
 # The last line of a kernel that does not reboot after its panic.
 _STAYS_DOWN = "---[ end Kernel panic"
+# One that goes on from a booted guest answers in seconds, or never will.
+_RESUME_TIMEOUT = 120
+# A unit that failed does not matter here.
+_SETTLED = "timeout 100 systemctl is-system-running --wait; sync"
 SSH_OPTIONS = (
     *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
     *("-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "ConnectTimeout=60"),
@@ -96,26 +100,29 @@ def start(guest: Guest) -> str:
             return todo
         kill(guest.dir)
         _check_port(guest)
-        if todo.startswith("create"):
-            _create(guest)
-        record = load(guest.dir) or {}
-        _save(guest.dir, dict(record, machine=asdict(guest.machine), wanted="started"))
-        _launch(guest)
+        _launch(guest, _create(guest) if todo.startswith("create") else [])
         return todo
 
 
-def _create(guest: Guest) -> None:
+def _create(guest: Guest, cold: bool = False) -> list[str]:
+    """Make the guest's folder; return the options that let it go on from a booted guest, unless ``cold``."""
     _check_folder(guest.dir)
     shutil.rmtree(guest.dir, ignore_errors=True)
     guest.dir.mkdir(parents=True)
     disk = qemu.disk_path(guest.dir)
     lab_image.register_user(guest.image, disk)
-    overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(guest.image), "-F", "qcow2", str(disk)]
-    lab_disk.run(overlay, f"making the disk of guest {guest.name}")
-    if guest.machine.boot == "uefi":
-        shutil.copyfile(qemu.ovmf()[1], guest.dir / "vars.fd")
     (guest.dir / "qmp.py").write_text(inspect.getsource(lab_qmp), encoding="utf-8")
-    _save(guest.dir, {"image": str(guest.image), "ready": False})
+    kept = None if cold else lab_booted.find(guest.machine, guest.image)
+    options: list[str] = []
+    if kept:
+        options = lab_booted.copy(kept, guest.dir)
+    else:
+        overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(guest.image), "-F", "qcow2", str(disk)]
+        lab_disk.run(overlay, f"making the disk of guest {guest.name}")
+        if guest.machine.boot == "uefi":
+            shutil.copyfile(qemu.ovmf()[1], guest.dir / "vars.fd")
+    _save(guest.dir, {"image": str(guest.image), "ready": False, "resumed": bool(kept)})
+    return options
 
 
 def _is_guest(folder: Path) -> bool:
@@ -137,14 +144,16 @@ def _check_port(guest: Guest) -> None:
     raise FleetError(f"guest {guest.name}: port {port} on 127.0.0.1 is taken{by}; give the guest another port")
 
 
-def _launch(guest: Guest) -> None:
+def _launch(guest: Guest, resume: Sequence[str] = ()) -> None:
+    """Start QEMU; ``resume`` are the options of a guest that goes on where another was kept, its console too."""
+    _save(guest.dir, dict(load(guest.dir) or {}, machine=asdict(guest.machine), wanted="started"))
     log = guest.dir / CONSOLE
-    if log.exists():
+    if log.exists() and not resume:
         os.replace(log, guest.dir / f"{CONSOLE}.1")
     log.touch()
     for stale in ("qemu.pid", lab_qmp.SOCKET_NAME):
         (guest.dir / stale).unlink(missing_ok=True)
-    command = qemu.command(guest.machine, guest.dir)
+    command = [*qemu.command(guest.machine, guest.dir), *resume]
     lab_disk.run(command, f"starting guest {guest.name}", cwd=guest.dir, stdin=subprocess.DEVNULL)
 
 
@@ -153,11 +162,13 @@ def wait(guest: Guest, timeout: float, report: Callable[[str], None], retry: boo
 
     ``report`` gets the last line of the console now and then. A guest that
     panics or does not answer within ``timeout`` seconds is started once more,
-    from a fresh disk if it never was ready in its life. Raises FleetError with the
+    from a fresh disk if it never was ready in its life. A new one is kept for
+    others to go on from (see lab_booted). Raises FleetError with the
     end of the console when that fails too, or when QEMU is gone.
     """
+    patience = min(timeout, _RESUME_TIMEOUT) if _goes_on(load(guest.dir)) else timeout
     try:
-        _wait_once(guest, timeout, report)
+        _wait_once(guest, patience, report)
         return 1
     except NeverCameUp:
         if not retry:
@@ -166,9 +177,10 @@ def wait(guest: Guest, timeout: float, report: Callable[[str], None], retry: boo
     record = load(guest.dir) or {}
     with _locked(guest.lab_dir):
         kill(guest.dir)
+        if _goes_on(record):
+            lab_booted.forget(guest.machine, guest.image)
         if not record.get("ready"):
-            _create(guest)
-            _save(guest.dir, dict(load(guest.dir) or {}, machine=asdict(guest.machine), wanted="started"))
+            _create(guest, cold=True)
         _launch(guest)
     _wait_once(guest, timeout, report)
     return 2
@@ -179,7 +191,9 @@ def _wait_once(guest: Guest, timeout: float, report: Callable[[str], None]) -> N
     while not answers(guest.machine.port):
         tail = console_tail(guest.dir)
         if not qemu.find(guest.dir):
-            raise FleetError(_with_console(f"guest {guest.name} is gone: its QEMU process ended", tail), console=tail)
+            # What was kept may be no good, a boot from the disk is.
+            kind = NeverCameUp if _goes_on(load(guest.dir)) else FleetError
+            raise kind(_with_console(f"guest {guest.name} is gone: its QEMU process ended", tail), console=tail)
         if any(_STAYS_DOWN in line for line in tail):
             raise NeverCameUp(_with_console(f"guest {guest.name} panicked before it answered", tail), console=tail)
         if time.monotonic() > deadline:
@@ -189,8 +203,27 @@ def _wait_once(guest: Guest, timeout: float, report: Callable[[str], None]) -> N
         time.sleep(0.5)
     record = load(guest.dir)
     if record and not record.get("ready"):
-        _personalise(guest)
+        if guest.private_key:
+            if not _goes_on(record) and lab_booted.can_keep(guest.machine):
+                _keep(guest, report)
+            _personalise(guest)
         _save(guest.dir, dict(record, ready=True))
+
+
+def _goes_on(record: dict[str, Any] | None) -> bool:
+    """Tell whether the guest of this record is in its first boot, and that is a kept one."""
+    return bool(record and record.get("resumed") and not record.get("ready"))
+
+
+def _keep(guest: Guest, report: Callable[[str], None]) -> None:
+    """Keep the booted guest for others; it is as good without."""
+    report("keeping the booted guest for the next new one")
+    settled = [*ssh_command(guest.machine.port, guest.private_key), _SETTLED]
+    try:
+        lab_disk.run(settled, f"waiting for the services of guest {guest.name}", stdin=subprocess.DEVNULL)
+        lab_booted.keep(guest.machine, guest.image, guest.dir)
+    except (FleetError, OSError) as exc:
+        report(f"not kept: {exc}")
 
 
 def _with_console(text: str, tail: list[str]) -> str:
@@ -198,11 +231,9 @@ def _with_console(text: str, tail: list[str]) -> str:
 
 
 def _personalise(guest: Guest) -> None:
-    """Give the guest its own name; clones of one image have none."""
-    if not guest.private_key:
-        return
+    """Give the guest its own name, which clones of one image have not, and the time, as it may have stood still."""
     script = (
-        f"echo {guest.name} > /etc/hostname && hostname {guest.name} && "
+        f"date -u -s @{time.time():.3f} > /dev/null && echo {guest.name} > /etc/hostname && hostname {guest.name} && "
         f"echo 127.0.1.1 {guest.name} >> /etc/hosts && sync"
     )
     command = [*ssh_command(guest.machine.port, guest.private_key), script]

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from . import lab_disk, process, workspace
+from . import lab_booted, lab_disk, process, workspace
 from .apt_sources import ARCHIVE_KEYRING
 from .errors import FleetError
 
@@ -402,7 +402,8 @@ def prune(image_dir: Path, recipe: Recipe) -> list[str]:
             continue
         for path in (image, image.with_suffix(".json")):
             path.unlink(missing_ok=True)
-        shutil.rmtree(users_dir(image), ignore_errors=True)
+        for beside in (users_dir(image), lab_booted.folder(image)):
+            shutil.rmtree(beside, ignore_errors=True)
         removed.append(image.name)
     return removed
 

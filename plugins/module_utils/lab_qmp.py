@@ -20,10 +20,11 @@ from typing import TextIO
 SOCKET_NAME = "qmp.sock"
 
 
-def execute(guest_dir: str, *commands: str, timeout: float = 10.0) -> list[dict]:
+def execute(guest_dir: str, *commands: str | dict, timeout: float = 10.0) -> list[dict]:
     """Run monitor commands on the guest of ``guest_dir`` and return their results.
 
-    Raises OSError when the monitor cannot be reached or refuses a command.
+    A command is its name, or ``{"execute": NAME, "arguments": {...}}``. Raises
+    OSError when the monitor cannot be reached or refuses a command.
     """
     # A socket's path has at most 107 bytes; through the folder's descriptor it is always short.
     folder = os.open(guest_dir, os.O_RDONLY | os.O_DIRECTORY)
@@ -35,7 +36,8 @@ def execute(guest_dir: str, *commands: str, timeout: float = 10.0) -> list[dict]
                 _read(stream, "QMP")
                 results = []
                 for command in ("qmp_capabilities", *commands):
-                    stream.write(json.dumps({"execute": command}) + "\n")
+                    message = {"execute": command} if isinstance(command, str) else command
+                    stream.write(json.dumps(message) + "\n")
                     stream.flush()
                     results.append(_read(stream, "return"))
                 return results[1:]

@@ -100,13 +100,14 @@ def command(machine: Machine, guest_dir: Path) -> list[str]:
 
     The disk's absolute path in it is what tells our processes from others.
     """
-    # Under TCG a simple CPU and a bounded translation cache are the fastest. One thread emulates all CPUs: with more,
-    # QEMU misses at times that one CPU patched code which another executes, and that one traps at the old byte forever.
+    # Under TCG a simple CPU and a bounded translation cache are the fastest; where it shows svm, Debian loads KVM.
+    # One thread emulates all CPUs: with more, QEMU misses at times that one CPU patched code which another executes,
+    # and that one traps at the old byte forever.
     cpus = 1 if machine.icount else machine.cpus
     if machine.accel == "kvm" and not machine.icount:
         accel, cpu = "kvm", "host"
     else:
-        accel, cpu = "tcg,thread=single,tb-size=256", "qemu64"
+        accel, cpu = "tcg,thread=single,tb-size=256", "qemu64,-svm"
     line = [
         which(QEMU) or QEMU,
         *("-name", f"fetchbpf-lab-{machine.name}"),

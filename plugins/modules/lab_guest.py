@@ -14,6 +14,8 @@ description:
     overlay on a base image of M(fetchbpf.fleet.lab_image); its ssh server is reached on a port of 127.0.0.1.
   - All of a guest lies in C(lab_dir/NAME). C(console.log) there is its serial console, C(console.log.1) that of the
     start before. C(qmp.py) there is its remote control, for example C(python3 lab_dir/NAME/qmp.py system_reset).
+  - The first boot of an emulated guest is kept beside its base image, memory and disk, if the guest is waited for and
+    O(private_key) is given. Other new guests of the same image and hardware go on from there, within seconds.
   - A guest whose image is another than before is made anew, with the loss of its disk. Other hardware only restarts it.
 attributes:
   check_mode:
@@ -46,7 +48,7 @@ options:
     description: Base image; required with O(state=started) for a guest that does not exist.
     type: path
   private_key:
-    description: Private ssh key of the image, used once to give a new guest its host name.
+    description: Private ssh key of the image, used once to give a new guest its host name and the time.
     type: path
   boot:
     description: Firmware; must be that of the image.

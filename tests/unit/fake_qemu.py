@@ -5,7 +5,8 @@
 """A stand-in for qemu-system-x86_64: detaches, answers on the guest's port and on its monitor.
 
 FAKE_QEMU says how the guest behaves: `answers`, `silent` (never greets on
-its port), `dies` (ends after a moment), `fails` (does not even start).
+its port), `dies` (ends after a moment), `fails` (does not even start),
+`lost` (dies if it is to go on from a saved memory), `full` (cannot save it).
 Each start adds a line to the file FAKE_QEMU_LOG.
 """
 
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +26,11 @@ from pathlib import Path
 
 def main(words: list[str]) -> None:
     behaviour = os.environ.get("FAKE_QEMU", "answers")
+    if words == ["--version"]:
+        sys.stdout.write(os.environ.get("FAKE_QEMU_VERSION", "QEMU emulator version 7.2") + "\n")
+        return
+    if behaviour == "lost":
+        behaviour = "dies" if "-incoming" in words else "answers"
     with open(os.environ["FAKE_QEMU_LOG"], "a", encoding="utf-8") as log:
         log.write(" ".join(words) + "\n")
     if behaviour == "fails":
@@ -46,7 +53,7 @@ def main(words: list[str]) -> None:
         time.sleep(0.3)
         os._exit(1)
     threading.Thread(target=greet, args=(ssh, behaviour), daemon=True).start()
-    serve(monitor)
+    serve(monitor, behaviour)
 
 
 def listen(family: int, address: object) -> socket.socket:
@@ -61,22 +68,27 @@ def greet(server: socket.socket, behaviour: str) -> None:
     while True:
         connection, _address = server.accept()
         with connection:
-            if behaviour == "answers":
+            if behaviour in ("answers", "full"):
                 connection.sendall(b"SSH-2.0-fake\r\n")
 
 
-def serve(server: socket.socket) -> None:
+def serve(server: socket.socket, behaviour: str) -> None:
     while True:
         connection, _address = server.accept()
         with connection, contextlib.suppress(OSError), connection.makefile("rw") as stream:
             answer(stream, {"QMP": {}})
             for line in stream:
-                command = json.loads(line)["execute"]
+                message = json.loads(line)
+                command = message["execute"]
+                if command == "migrate":
+                    subprocess.run(message["arguments"]["uri"].removeprefix("exec:"), shell=True, input=b"memory")
                 with open("commands", "a", encoding="utf-8") as log:
                     log.write(f"{command}\n")
                 # An event may come in between.
                 answer(stream, {"event": "NOTHING"})
-                answer(stream, {"error": {"desc": "unknown"}} if command == "nonsense" else {"return": {}})
+                status = {"status": "failed", "error-desc": "full"} if behaviour == "full" else {"status": "completed"}
+                result = status if command == "query-migrate" else {}
+                answer(stream, {"error": {"desc": "unknown"}} if command == "nonsense" else {"return": result})
                 if command in ("quit", "system_powerdown"):
                     os._exit(0)
 

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_guest
 from plays import ROOT, Play, run_playbook
 from testinfra.host import Host
 
@@ -61,6 +65,23 @@ def test_the_guest_started_from_its_own_grub(host: Host, variables: dict[str, An
     assert host.check_output("hostname") == variables["lab_guest"]["name"]
     assert host.file("/boot/grub/grub.cfg").exists
     assert host.check_output("systemctl is-system-running --wait") == "running"
+
+
+def test_a_second_guest_goes_on_where_the_first_one_had_booted(
+    host: Host, folder: Path, variables: dict[str, Any]
+) -> None:
+    if json.loads((folder / "guest.json").read_text())["machine"]["accel"] != "tcg":
+        pytest.skip("under KVM every guest boots by itself")
+    port = int(variables["ansible_port"]) + 6
+    second = dict(variables["lab_guest"], name="fetchbpf-second", port=port)
+    assert not lab(lab_guests=[variables["lab_guest"], second]).failed
+    command = ["ssh", *lab_guest.SSH_OPTIONS, "-i", variables["ansible_ssh_private_key_file"], "-p", str(port)]
+    script = "hostname; cat /proc/sys/kernel/random/boot_id; date +%s; systemctl is-system-running"
+    done = subprocess.run([*command, "root@127.0.0.1", script], capture_output=True, text=True, check=True)
+    name, boot_id, seconds, state = done.stdout.split()
+    assert (name, state) == ("fetchbpf-second", "running")
+    assert boot_id == host.file("/proc/sys/kernel/random/boot_id").content_string.strip()
+    assert abs(int(seconds) - time.time()) < 60
 
 
 def test_a_guest_that_crashed_is_told_with_the_end_of_its_console_and_comes_back(host: Host, folder: Path) -> None:

@@ -14,13 +14,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_guest, lab_qmp, qemu
+from ansible_collections.fetchbpf.fleet.plugins.module_utils import lab_booted, lab_guest, lab_qmp, qemu
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import FleetError
 
 FAKE_QEMU = Path(__file__).resolve().parents[2] / "fake_qemu.py"
 # The process must look like QEMU to those who look for it, so its first word is QEMU's name.
 LAUNCHER = f"""#!/bin/bash
 exec -a qemu-system-x86_64 {sys.executable} {FAKE_QEMU} "$@"
+"""
+# What the guest was told to do.
+FAKE_SSH = """#!/bin/sh
+for last; do :; done
+echo "$last" >> "$FAKE_QEMU_LOG.ssh"
 """
 FAKE_QEMU_IMG = """#!/bin/sh
 for last; do :; done
@@ -33,7 +38,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab_guest
     """A guest that does not exist yet, on a host whose QEMU is the fake."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name, text in (("qemu-system-x86_64", LAUNCHER), ("qemu-img", FAKE_QEMU_IMG)):
+    for name, text in (("qemu-system-x86_64", LAUNCHER), ("qemu-img", FAKE_QEMU_IMG), ("ssh", FAKE_SSH)):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
@@ -213,3 +218,77 @@ def test_what_an_interrupted_run_left_is_replaced(guest: lab_guest.Guest) -> Non
     assert lab_guest.names(guest.lab_dir) == ["web"]
     assert lab_guest.start(guest) == "create"
     assert qemu.disk_path(guest.dir).read_text() == "made\n"
+
+
+@pytest.fixture
+def keeping(guest: lab_guest.Guest) -> lab_guest.Guest:
+    """The guest, with the key to log in that a guest has which others may go on from."""
+    guest.private_key = "key"
+    return guest
+
+
+def boot(guest: lab_guest.Guest) -> int:
+    """Make the guest anew and wait for it; return how many starts it took."""
+    lab_guest.destroy(guest.dir)
+    lab_guest.start(guest)
+    return lab_guest.wait(guest, 20, silent)
+
+
+def resumed(tmp_path: Path) -> list[bool]:
+    """Tell of each start whether it went on from a saved memory."""
+    return ["-incoming exec:cat" in line for line in (tmp_path / "starts").read_text().splitlines()]
+
+
+def test_a_new_guest_goes_on_from_one_that_was_booted(keeping: lab_guest.Guest, tmp_path: Path) -> None:
+    assert boot(keeping) == 1
+    assert (keeping.dir / "commands").read_text().split().index("cont") > 0
+    kept = lab_booted.find(keeping.machine, keeping.image)
+    assert kept
+    assert (kept / "memory").read_text() == "memory"
+    (kept / "disk.qcow2").write_text("booted\n")
+    assert boot(keeping) == 1
+    assert resumed(tmp_path) == [False, True]
+    assert qemu.disk_path(keeping.dir).read_text() == "booted\n"
+    assert lab_guest.info(keeping.dir, console_lines=9)["console"].count("GNU GRUB") == 2
+    told = (tmp_path / "starts.ssh").read_text()
+    assert told.count("hostname web") == 2
+    assert told.count("is-system-running") == 1
+    lab_guest.kill(keeping.dir)
+    assert lab_guest.start(keeping) == "start"
+    assert resumed(tmp_path) == [False, True, False]
+
+
+@pytest.mark.parametrize("other", ["image", "QEMU", "memory", "icount", "kvm"])
+def test_only_the_same_goes_on_from_it(
+    keeping: lab_guest.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    boot(keeping)
+    changed = {"memory": {"memory": 768}, "icount": {"icount": True}, "kvm": {"accel": "kvm"}}.get(other, {})
+    guest = dataclasses.replace(keeping, machine=dataclasses.replace(keeping.machine, **changed))
+    if other == "image":
+        os.utime(keeping.image, ns=(1, 1))
+    elif other == "QEMU":
+        monkeypatch.setenv("FAKE_QEMU_VERSION", "QEMU emulator version 10.0")
+    boot(guest)
+    assert resumed(tmp_path) == [False, False]
+    assert bool(lab_booted.find(guest.machine, guest.image)) == (other not in ("icount", "kvm"))
+
+
+def test_a_booted_guest_that_is_no_good_is_forgotten(
+    keeping: lab_guest.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot(keeping)
+    monkeypatch.setenv("FAKE_QEMU", "lost")
+    assert boot(keeping) == 2
+    assert resumed(tmp_path) == [False, True, False]
+    assert boot(keeping) == 2
+
+
+def test_a_guest_that_cannot_be_kept_is_as_good(keeping: lab_guest.Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_QEMU", "full")
+    said: list[str] = []
+    lab_guest.start(keeping)
+    assert lab_guest.wait(keeping, 20, said.append) == 1
+    assert said[-1] == "not kept: QEMU did not save the guest's memory: full"
+    assert (keeping.dir / "commands").read_text().split()[-1] == "cont"
+    assert not list(lab_booted.folder(keeping.image).iterdir())
