@@ -25,6 +25,12 @@ def make_tree(path: Path) -> Path:
     return path
 
 
+def written(path: Path) -> tuple[int, int]:
+    """Return what every write of a file changes: inode and mtime (a whole stat has its time of reading, too)."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
 def make_patch(before: dict[str, str], after: dict[str, str], message: str = "change") -> str:
     """Return a patch in the form of ``git format-patch`` between two sets of files."""
     text = f"From: A <a@example.org>\nSubject: [PATCH] {message}\n\n--- a/not the patch yet\n---\n files\n\n"

@@ -26,7 +26,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.patched_tree import
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.progress import Progress
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.series import NO_SERIES, load_series
 
-from tests.unit.fakes import FAKELINUX, make_patch, make_series, make_tree
+from tests.unit.fakes import FAKELINUX, make_patch, make_series, make_tree, written
 
 FETCH = (FAKELINUX / "kernel/trace/fetch.c").read_text()
 GOOD = make_patch({"kernel/trace/fetch.c": FETCH}, {"kernel/trace/fetch.c": FETCH.replace("return 5;", "return 55;")})
@@ -185,10 +185,10 @@ def test_a_changed_patch_compiles_only_its_file(bench: Bench) -> None:
 
 def test_a_config_change_is_another_artifact_beside_the_old_one(bench: Bench) -> None:
     one, _counts = bench.make()
-    before = (bench.builder.folder(bench.plan()) / "manifest.json").stat()
+    before = written(bench.builder.folder(bench.plan()) / "manifest.json")
     two, _counts = bench.make(fragment="CONFIG_NET=y\nCONFIG_MODULES=y\nCONFIG_LOG_SHIFT=18\n")
     assert one["release"] != two["release"]
-    assert (bench.cache / "artifacts" / one["key"] / "manifest.json").stat() == before
+    assert written(bench.cache / "artifacts" / one["key"] / "manifest.json") == before
 
 
 def test_the_first_compiler_error_is_shown_and_the_last_good_series_still_builds(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from ansible_collections.fetchbpf.fleet.plugins.module_utils.errors import Fleet
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kbuild import Kbuild, find_arch
 from ansible_collections.fetchbpf.fleet.plugins.module_utils.kconfig import Fragment
 
-from tests.unit.fakes import make_tree
+from tests.unit.fakes import make_tree, written
 
 OWNER = "CONFIG_NETFILTER_XT_MATCH_OWNER=y\n"
 
@@ -66,12 +66,12 @@ def test_the_dependency_asked_for_as_well_is_enough(bench: Bench) -> None:
 
 def test_all_dropped_symbols_are_in_one_message_and_the_last_good_config_stays(bench: Bench) -> None:
     bench.run("CONFIG_NET=y\n")
-    before = bench.config.stat()
+    before = written(bench.config)
     with pytest.raises(FleetError) as caught:
         bench.run(OWNER, "CONFIG_NO_SUCH_THING=y\n", "# CONFIG_X86 is not set\n")
     assert "CONFIG_NO_SUCH_THING: asked y (f2.config:1), got n; this kernel has no such symbol" in str(caught.value)
     assert "CONFIG_NETFILTER_XT_MATCH_OWNER" in str(caught.value)
-    assert bench.config.stat() == before
+    assert written(bench.config) == before
 
 
 def test_the_release_has_the_key_and_both_follow_from_the_content(bench: Bench) -> None:
@@ -92,7 +92,7 @@ def test_the_release_has_the_key_and_both_follow_from_the_content(bench: Bench) 
 
 def test_a_second_run_runs_no_make_and_keeps_the_mtime(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     one = bench.run("CONFIG_NET=y\n")
-    before = bench.config.stat()
+    before = written(bench.config)
 
     def refuse(*_words: str) -> str:
         raise AssertionError("make was run")
@@ -100,14 +100,14 @@ def test_a_second_run_runs_no_make_and_keeps_the_mtime(bench: Bench, monkeypatch
     monkeypatch.setattr(Kbuild, "query", refuse)
     two = bench.run("CONFIG_NET=y\n")
     assert (two.changed, two.key, two.release, two.requested) == (False, one.key, one.release, one.requested)
-    assert bench.config.stat() == before
+    assert written(bench.config) == before
 
 
 def test_other_inputs_with_the_same_outcome_do_not_write_the_config(bench: Bench) -> None:
     bench.run("CONFIG_NET=y\n")
-    before = bench.config.stat()
+    before = written(bench.config)
     assert not bench.run("CONFIG_NET=y\n# a comment\n").changed
-    assert bench.config.stat() == before
+    assert written(bench.config) == before
 
 
 def test_a_config_edited_by_hand_is_made_again(bench: Bench) -> None:
